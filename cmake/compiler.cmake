@@ -1,0 +1,27 @@
+# One place for everything that every target of ours is compiled with.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# Our asserts guard our own bugs and stay on unless a release asks otherwise; they sit outside hot loops.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+
+add_library(zoetrope_flags INTERFACE)
+# -ffp-contract=off: a fused multiply-add where the source has none would make bytes depend on the compiler's mood.
+target_compile_options(zoetrope_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off -fpch-preprocess)
+if(ZOETROPE_SANITIZE)
+  target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE})
+  if(ZOETROPE_SANITIZE MATCHES "undefined")
+    target_compile_options(zoetrope_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()

@@ -1,0 +1,26 @@
+// JSON and YAML readers for files we did not write: size and depth are bounded, errors name the file and the place.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace zoetrope {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+// `where` names the source in messages. Nesting deeper than 64 and duplicate keys are refused.
+Json parse_json(std::string_view text, std::string_view where);
+Json read_json(const std::filesystem::path& file, size_t max_bytes = 64u << 20);
+
+// YAML as a Json tree: scalars become null, bool, integer, float or string by YAML 1.2's core rules. Aliases are
+// refused.
+Json parse_yaml(std::string_view text, std::string_view where);
+Json read_yaml(const std::filesystem::path& file, size_t max_bytes = 1u << 20);
+
+// object[key] as T, or `fallback` where the key is absent or null; a value of another type is an error naming it.
+template <class T>
+T value_or(const Json& object, const char* key, T fallback);
+
+}  // namespace zoetrope

@@ -1,0 +1,106 @@
+#include "core/ctx.h"
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+
+namespace zoetrope {
+namespace {
+
+constexpr size_t region_addresses = size_t{1} << 42;  // reserved, not used: 4 TiB a region
+
+std::unique_ptr<Region> make_region(const Rank& rank, std::string name) {
+  return std::make_unique<Region>(std::move(name), rank.make_pages(region_addresses), rank.memory_limit);
+}
+
+}  // namespace
+
+const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+
+Ctx::Ctx(Rank& rank) : rank_(rank), stream_(rank.main.get()) {
+  require(rank.pool != nullptr, "context: a rank needs a thread pool");
+  if (!rank.backend) rank.make_pages = dry_pages;
+  if (!rank.request) rank.request = make_region(rank, "request");
+  if (!rank.scratch) rank.scratch = make_region(rank, "scratch");
+  if (!rank.exchange) rank.exchange = make_region(rank, "exchange");
+}
+
+Region& Ctx::weights(const std::string& component) const {
+  const auto found = rank_.weights.find(component);
+  if (found != rank_.weights.end()) return found->second;
+  const std::string name = "weights of " + component;
+  return rank_.weights
+      .emplace(std::piecewise_construct, std::forward_as_tuple(component),
+               std::forward_as_tuple(name, rank_.make_pages(region_addresses), rank_.memory_limit))
+      .first->second;
+}
+
+void Ctx::drop_weights(const std::string& component) const { rank_.weights.erase(component); }
+
+Tensor Ctx::empty(const Shape& shape, DType type, Region& region) const {
+  return {region.take(static_cast<size_t>(shape.size() * bytes_of(type))), shape, type};
+}
+
+void Ctx::count(const OpInfo& info, double seconds) const {
+  OpCount& total = rank_.counts[info.name];
+  ++total.calls, total.flops += info.flops, total.bytes += info.bytes, total.seconds += seconds;
+}
+
+void Ctx::upload(const void* from, const Tensor& to) {
+  if (dry() || to.bytes() == 0) return;
+  stream_->sync();
+  std::memcpy(to.raw(), from, static_cast<size_t>(to.bytes()));
+}
+
+void Ctx::download(const Tensor& from, void* to) {
+  if (dry() || from.bytes() == 0) return;
+  stream_->sync();
+  std::memcpy(to, from.raw(), static_cast<size_t>(from.bytes()));
+}
+
+void Ctx::segment(std::string_view key, const std::function<void()>& body) {
+  if (rank_.segments)
+    rank_.segments->run(*this, key, body);
+  else
+    body();
+}
+
+namespace {
+
+Stream& side_stream(Rank& rank) {
+  require(rank.open_forks == 0, "fork: a side stream is already open; join it first");
+  if (!rank.backend) return *rank.main;
+  if (!rank.side) rank.side = rank.make_side();
+  return *rank.side;
+}
+
+}  // namespace
+
+Fork::Fork(Ctx& parent)
+    : parent_(parent),
+      side_(parent.rank_, side_stream(parent.rank_)),
+      scratch_mark_(parent.scratch().used()),
+      exceptions_(std::uncaught_exceptions()) {
+  ++parent_.rank_.open_forks;
+  after_parent();
+}
+
+void Fork::after_parent() { side_.stream().wait(parent_.stream().record()); }
+
+void Fork::before_parent() { parent_.stream().wait(side_.stream().record()); }
+
+Fork::~Fork() noexcept(false) {
+  --parent_.rank_.open_forks;
+  assert(parent_.scratch().used() >= scratch_mark_ && "a fork outlived the scope it was made in");
+  before_parent();
+  if (side_.stream().immediate()) return;  // CUDA: errors surface at the next check
+  try {
+    side_.stream().sync();
+  } catch (...) {
+    if (std::uncaught_exceptions() == exceptions_) throw;
+  }
+}
+
+}  // namespace zoetrope

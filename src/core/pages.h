@@ -1,0 +1,21 @@
+// Where a region's bytes come from: an address range reserved once, its pages made usable on demand.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+namespace zoetrope {
+
+class Pages {
+ public:
+  virtual ~Pages() = default;
+  virtual std::byte* base() const = 0;
+  virtual size_t reserved() const = 0;
+  virtual size_t grain() const = 0;                  // commits are multiples of this
+  virtual void commit(size_t from, size_t to) = 0;   // make [from, to) usable; never moves anything
+  virtual void release(size_t from, size_t to) = 0;  // give [from, to) back, the addresses stay ours
+};
+
+std::unique_ptr<Pages> host_pages(size_t reserve);  // mmap
+std::unique_ptr<Pages> dry_pages(size_t reserve);   // addresses that nobody may touch, for counting
+
+}  // namespace zoetrope

@@ -1,0 +1,48 @@
+// A region: bump allocation over reserved addresses, pages taken on demand, so growing never moves anything and the
+// peak is exact. Scope gives back all that was taken since it began.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "core/pages.h"
+
+namespace zoetrope {
+
+class Region {
+ public:
+  static constexpr size_t alignment = 256;
+
+  // `limit` bounds what may be taken; taking more is Error(out_of_memory) that names the region and the sizes.
+  Region(std::string name, std::unique_ptr<Pages> pages, size_t limit);
+
+  void* take(size_t bytes);  // aligned; bytes may be 0
+  size_t used() const { return used_; }
+  size_t peak() const { return peak_; }            // most that was used since reset_peak
+  size_t committed() const { return committed_; }  // pages held now
+  const std::string& name() const { return name_; }
+
+  void rewind(size_t mark);  // back to an earlier used()
+  void trim();               // give back the pages above used()
+  void reset_peak() { peak_ = used_; }
+
+ private:
+  std::string name_;
+  std::unique_ptr<Pages> pages_;
+  size_t limit_;
+  size_t used_ = 0, peak_ = 0, committed_ = 0;
+};
+
+class Scope {
+ public:
+  explicit Scope(Region& region) : region_(region), mark_(region.used()) {}
+  ~Scope() { region_.rewind(mark_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Region& region_;
+  size_t mark_;
+};
+
+}  // namespace zoetrope

@@ -1,0 +1,13 @@
+// The CPU back end: oneDNN behind gemm, conv and the tiles of attention, flat loops elsewhere. Algorithms depend on
+// (op, N, K, type) and never on the number of rows, so a row's bits do not depend on how rows are sharded.
+#pragma once
+#include <memory>
+
+#include "ops/backend.h"
+
+namespace zoetrope {
+
+std::unique_ptr<Backend> make_cpu_backend();
+Traits cpu_traits();  // what a dry context needs to imitate it
+
+}  // namespace zoetrope

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+std::string sha(std::string_view text) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text.data(), text.size())));
+  return hash.hex();
+}
+
+TEST(Sha256, GivesTheStandardsExamples) {
+  EXPECT_EQ(sha(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Json, RefusesDuplicateKeysAndDeepNesting) {
+  EXPECT_EQ(words([] { parse_json(R"({"a":1,"a":2})", "f.json"); }), "f.json: key \"a\" is given twice");
+  EXPECT_EQ(words([] { parse_json(std::string(100, '[') + std::string(100, ']'), "f.json"); }),
+            "f.json: nested deeper than 64 levels");
+  EXPECT_EQ(words([] { parse_json("{\"a\":", "f.json"); }), "f.json: not valid JSON at byte 6");
+}
+
+TEST(Json, NamesAValueOfTheWrongType) {
+  const Json object = parse_json(R"({"n":"x"})", "f.json");
+  EXPECT_EQ(words([&] { value_or(object, "n", 1); }), "\"n\" is \"x\", which is a string");
+  EXPECT_EQ(value_or(object, "absent", 7), 7);
+}
+
+TEST(Yaml, ReadsScalarsByTheCoreRules) {
+  const Json tree = parse_yaml("a: 3\nb: [1.5, true, ~, x]\nc: '3'\nd: {e: -1}\n", "f.yml");
+  EXPECT_EQ(tree, Json::parse(R"({"a":3,"b":[1.5,true,null,"x"],"c":"3","d":{"e":-1}})"));
+}
+
+TEST(Yaml, RefusesAKeyGivenTwice) {
+  EXPECT_EQ(words([] { parse_yaml("a: 1\na: 2\n", "f.yml"); }), "f.yml: line 2: key \"a\" is given twice");
+}
+
+TEST(Files, AppearWholeOrNotAtAll) {
+  const auto target = std::filesystem::temp_directory_path() / cat("zoetrope-base-", ::getpid());
+  {
+    AtomicFile out(target);
+    out.write("half");
+    EXPECT_TRUE(std::filesystem::exists(out.part()));
+  }
+  EXPECT_FALSE(std::filesystem::exists(target));
+  write_file(target, "whole");
+  EXPECT_EQ(read_file(target, 10), "whole");
+  EXPECT_EQ(words([&] { read_file(target, 2); }), target.string() + ": 5 bytes, more than the 2 allowed here");
+  std::filesystem::remove(target);
+  EXPECT_EQ(words([&] { read_file(target, 2); }), target.string() + ": cannot be opened: No such file or directory");
+}
+
+TEST(Deadline, NeverPassesWhenEndless) {
+  EXPECT_FALSE(Deadline::never().passed());
+  EXPECT_TRUE(Deadline::in(std::chrono::seconds(-1)).passed());
+  EXPECT_EQ(Deadline::in(std::chrono::seconds(-1)).left(), Deadline::Clock::duration::zero());
+}
+
+}  // namespace
+}  // namespace zoetrope

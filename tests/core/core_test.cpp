@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "core/dtype.h"
+#include "core/heads.h"
+#include "core/pool.h"
+#include "core/region.h"
+#include "core/tensor.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+TEST(BFloat16, RoundsToNearestEven) {
+  EXPECT_EQ(bf16(1.0f).bits, 0x3F80);
+  EXPECT_EQ(bf16(3.140625f).bits, 0x4049);
+  EXPECT_EQ(bf16(-2.0f).bits, 0xC000);
+  EXPECT_EQ(bf16(1.00390625f).bits, 0x3F80);
+  EXPECT_EQ(bf16(1.01171875f).bits, 0x3F82);
+  EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+TEST(Half, ReturnsEveryFiniteValueUnchanged) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    f16 half;
+    half.bits = static_cast<uint16_t>(bits);
+    const auto value = static_cast<float>(half);
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(f16(value).bits, bits) << value;
+  }
+  EXPECT_EQ(f16(65519.0f).bits, 0x7BFF);
+  EXPECT_EQ(f16(65520.0f).bits, 0x7C00);
+  EXPECT_EQ(f16(1.0f + 0x1p-11f).bits, 0x3C00);  // a tie goes to even
+}
+
+TEST(Shape, RefusesWhatCannotBeASize) {
+  EXPECT_EQ(words([] { Shape{2, -1}; }), "shape: extent -1 is negative");
+  EXPECT_EQ(words([] { Shape{int64_t{1} << 40, int64_t{1} << 40}; }), "shape: too many elements");
+  EXPECT_EQ(words([] { Shape{2, 3}.dim(2); }), "shape: axis 2 of [2, 3]");
+  EXPECT_EQ(Shape({2, 0, 3}).size(), 0);
+}
+
+TEST(Tensor, SlicesItsOuterAxis) {
+  std::vector<float> data(24);
+  std::iota(data.begin(), data.end(), 0.0f);
+  const Tensor x(data.data(), {4, 2, 3}, DType::f32);
+  EXPECT_EQ(x.rows(1, 3).shape(), Shape({2, 2, 3}));
+  EXPECT_EQ(x.rows(1, 3).data<float>()[0], 6.0f);
+  EXPECT_EQ(x.row(3).shape(), Shape({2, 3}));
+  EXPECT_EQ(x.row(3).data<float>()[5], 23.0f);
+  EXPECT_EQ(words([&] { x.rows(3, 5); }), "rows: [3, 5) of [4, 2, 3]");
+  EXPECT_EQ(words([&] { x.view({5}); }), "view: [5] does not hold the elements of [4, 2, 3]");
+}
+
+TEST(Heads, AddressPackedProjections) {
+  std::vector<float> data(2 * 12);
+  std::iota(data.begin(), data.end(), 0.0f);
+  const Tensor packed(data.data(), {2, 12}, DType::f32);  // q | k | v, 2 heads of 2
+  const Heads k = as_heads(packed, 4, 2, 2);
+  EXPECT_EQ(k.token<float>(1)[2], 18.0f);
+  EXPECT_EQ(slice_heads(slice(k, 1, 2), 1, 2).token<float>(0)[1], 19.0f);
+  EXPECT_EQ(words([&] { as_heads(packed, 10, 2, 2); }), "as_heads: columns [10, 14) of [2, 12]");
+}
+
+TEST(Region, NeverMovesAndCountsItsPeak) {
+  Region region("scratch", host_pages(size_t{1} << 30), size_t{64} << 20);
+  auto* first = static_cast<char*>(region.take(100));
+  first[99] = 7;
+  {
+    Scope scope(region);
+    auto* large = static_cast<char*>(region.take(size_t{32} << 20));
+    large[0] = 1, large[(32 << 20) - 1] = 2;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(large) % Region::alignment, 0u);
+  }
+  EXPECT_EQ(first[99], 7);
+  EXPECT_EQ(region.used(), 256u);
+  EXPECT_EQ(region.peak(), 256u + (size_t{32} << 20));
+  region.trim();
+  EXPECT_EQ(region.committed(), size_t{2} << 20);
+  EXPECT_EQ(words([&] { region.take(size_t{64} << 20); }),
+            "memory: scratch needs 67108864 bytes more, has 256 of 67108864");
+}
+
+TEST(Pool, CoversEveryIndexOnceWithTheSamePieces) {
+  for (const int threads : {1, 2, 4}) {
+    Pool pool(threads);
+    std::vector<std::atomic<int>> seen(1001);
+    pool.for_each(1001, 10, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin % 10, 0);
+      for (int64_t i = begin; i < end; ++i) ++seen[i];
+    });
+    for (const auto& count : seen) ASSERT_EQ(count, 1);
+  }
+}
+
+TEST(Pool, RethrowsTheFirstErrorAndLivesOn) {
+  Pool pool(3);
+  EXPECT_EQ(words([&] { pool.for_each(100, 1, [](int64_t i, int64_t) { require(i != 50, "piece ", i); }); }),
+            "piece 50");
+  std::atomic<int> total = 0;
+  pool.for_each(100, 1, [&](int64_t, int64_t) { ++total; });
+  EXPECT_EQ(total, 100);
+}
+
+TEST(Pool, LetsANestedCallRunInItsCaller) {
+  Pool pool(2);
+  std::atomic<int> total = 0;
+  pool.for_each(4, 1, [&](int64_t, int64_t) { pool.for_each(10, 1, [&](int64_t, int64_t) { ++total; }); });
+  EXPECT_EQ(total, 40);
+}
+
+}  // namespace
+}  // namespace zoetrope

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "core/ctx.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+// The context only passes the back end on; these tests never look into it.
+struct CtxTest : testing::Test {
+  Pool pool{1};
+  Rank rank;
+  int not_a_backend = 0;
+
+  Ctx live() {
+    rank.pool = &pool;
+    rank.backend = reinterpret_cast<Backend*>(&not_a_backend);
+    return Ctx(rank);
+  }
+};
+
+TEST_F(CtxTest, RunsInOrderAndCounts) {
+  Ctx c = live();
+  int ran = 0;
+  c.run({"op", 10, 4}, [&] { ++ran; });
+  c.run({"op", 10, 4}, [&] { ++ran; });
+  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(c.counts().at("op").calls, 2);
+  EXPECT_EQ(c.counts().at("op").flops, 20);
+}
+
+TEST_F(CtxTest, DryContextCountsAndNeverRuns) {
+  rank.pool = &pool;
+  Ctx c(rank);
+  const Tensor big = c.empty({int64_t{1} << 30, 100}, DType::bf16);  // 200 GiB that nobody has
+  c.run({"op", 1, big.bytes()}, [] { FAIL(); });
+  EXPECT_EQ(c.scratch().peak(), size_t{200} << 30);
+  EXPECT_EQ(c.fetch<float>(c.empty({2}, DType::f32), 3.0f), (std::vector<float>{3.0f, 3.0f}));
+}
+
+TEST_F(CtxTest, ForkRunsInAnotherThreadAndJoins) {
+  Ctx c = live();
+  std::thread::id side;
+  int value = 0;
+  {
+    Fork fork(c);
+    fork.ctx().run({"side"}, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      side = std::this_thread::get_id(), value = 1;
+    });
+  }
+  EXPECT_EQ(value, 1);
+  EXPECT_NE(side, std::this_thread::get_id());
+}
+
+TEST_F(CtxTest, ForkAndParentWaitForEachOther) {
+  Ctx c = live();
+  int value = 0;
+  Fork fork(c);
+  fork.ctx().run({"side"}, [&] { value = 1; });
+  fork.before_parent();
+  c.run({"main"}, [&] {
+    EXPECT_EQ(value, 1);
+    value = 2;
+  });
+  fork.after_parent();
+  fork.ctx().run({"side"}, [&] {
+    EXPECT_EQ(value, 2);
+    value = 3;
+  });
+  fork.before_parent();
+  EXPECT_EQ(value, 3);
+}
+
+TEST_F(CtxTest, AnErrorOnTheSideComesOutOfTheJoin) {
+  Ctx c = live();
+  EXPECT_EQ(words([&] {
+              Fork fork(c);
+              fork.ctx().run({"side"}, [] { fail(Code::comm, "rank 3 is gone"); });
+            }),
+            "rank 3 is gone");
+  int ran = 0;
+  {
+    Fork fork(c);  // and the next fork works
+    fork.ctx().run({"side"}, [&] { ran = 1; });
+  }
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_F(CtxTest, RefusesASecondOpenFork) {
+  Ctx c = live();
+  Fork fork(c);
+  EXPECT_EQ(words([&] { Fork second(c); }), "fork: a side stream is already open; join it first");
+}
+
+}  // namespace
+}  // namespace zoetrope
