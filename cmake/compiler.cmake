@@ -12,14 +12,16 @@ string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # Paths relative to the tree: another clone of the same commit finds the same entries, and no binary names its builder's folders.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 add_library(zoetrope_flags INTERFACE)
 # -ffp-contract=off: a fused multiply-add where the source has none would make bytes depend on the compiler's mood.
 target_compile_options(zoetrope_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off -fpch-preprocess)
 if(ZOETROPE_SANITIZE)
-  target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
   target_link_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE})
   if(ZOETROPE_SANITIZE MATCHES "undefined")
     target_compile_options(zoetrope_flags INTERFACE -fno-sanitize-recover=undefined)

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes demo.mp4 from a prompt: with the trained model in models/shapes where there is one, else with a toy of random
+# weights, which shows that everything runs and nothing more. Usage: scripts/demo.sh [BUILD_FOLDER [OUT.mp4]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build} out=${2:-demo.mp4}
+zoetrope=$build/bin/zoetrope
+model=models/shapes
+options=()
+if [ ! -f $model/model_index.json ]; then
+  model=$build/toy
+  options=(--size 256x256 --num-frames 17 --steps 8)
+  # A toy is whole only when its last file is there; a stopped make-toy leaves none.
+  if [ ! -f "$model/model_index.json" ]; then "$zoetrope" make-toy --kind wan --out "$model"; fi
+  toy=yes
+fi
+"$zoetrope" generate --model "$model" --prompt "a red circle moves to the right over a blue floor" --seed 1 \
+  "${options[@]}" --out "$out" --report "$build/demo.json"
+if [ "${toy:-no}" = yes ]; then echo "demo: random weights: this is meant to be noise"; fi
+echo "demo: wrote $out ($(stat -c %s "$out") bytes); report in $build/demo.json"
