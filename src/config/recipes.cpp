@@ -1,0 +1,68 @@
+#include "config/recipes.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "config/fields.h"
+#include "config/resources.h"
+
+namespace zoetrope {
+namespace {
+
+bool matches(const Recipe& recipe, const ModelFacts& model) {
+  const Json facts = {{"class", model.pipeline_class},
+                      {"experts", model.experts},
+                      {"dim", model.dim},
+                      {"layers", model.layers},
+                      {"in_channels", model.in_channels}};
+  for (const auto& [key, wanted] : recipe.match.items())
+    if (facts.at(key) != wanted) return false;
+  return true;
+}
+
+void apply(Ask& ask, const Json& fields) {
+  for (const auto& [key, value] : fields.items()) {
+    if (key == "negative_prompt")
+      ask.negative_prompt = resource(cat("prompts/", value.get<std::string>(), ".txt"));
+    else
+      set(ask, request_field(key), value);
+  }
+}
+
+// What diffusers' WanPipeline does when its caller says nothing but the prompt.
+Ask folder_defaults(const ModelFacts& model) {
+  Ask ask;
+  ask.negative_prompt = "";
+  ask.width = 832, ask.height = 480, ask.num_frames = 81, ask.fps = 16, ask.steps = 50;
+  ask.guidance_scale = 5.0, ask.guidance_scale_2 = 5.0;
+  ask.flow_shift = model.folder_flow_shift;
+  ask.boundary_ratio = model.boundary_ratio;
+  ask.schedule = "diffusers";
+  return ask;
+}
+
+}  // namespace
+
+std::vector<Recipe> read_recipes() {
+  std::vector<Recipe> recipes;
+  for (const Json& row : parse_yaml(resource("recipes.yml"), "recipes.yml"))
+    recipes.push_back(
+        {row.at("name"), row.at("title"), row.at("match"), row.at("original"), row.value("draft", Json::object())});
+  return recipes;
+}
+
+const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelFacts& model) {
+  for (const Recipe& recipe : recipes)
+    if (matches(recipe, model)) return recipe;
+  fail(Code::unsupported, model.source, ": no recipe for a ", model.pipeline_class, " with ", model.experts,
+       " expert(s), width ", model.dim, ", ", model.layers, " layers, ", model.in_channels, " latent channels");
+}
+
+Ask defaults(const Recipe& recipe, const ModelFacts& model, const std::string& kind, const std::string& preset) {
+  Ask ask = folder_defaults(model);
+  if (kind == "original") apply(ask, recipe.original);
+  if (preset == "draft") apply(ask, recipe.draft);
+  return ask;
+}
+
+}  // namespace zoetrope

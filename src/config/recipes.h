@@ -1,0 +1,23 @@
+// Recipes: the defaults a model is run with, one row a model in configs/recipes.yml.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "config/request.h"
+
+namespace zoetrope {
+
+struct Recipe {
+  std::string name;      // of the row
+  std::string title;     // for people
+  Json match;            // facts that must hold: class, experts, dim, layers, in_channels
+  Json original, draft;  // field -> value; negative_prompt names a file of configs/prompts
+};
+
+std::vector<Recipe> read_recipes();
+const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelFacts& model);
+
+// The fields of a recipe as an Ask: kind is "original" or "folder", preset "standard" or "draft".
+Ask defaults(const Recipe& recipe, const ModelFacts& model, const std::string& kind, const std::string& preset);
+
+}  // namespace zoetrope
