@@ -1,0 +1,73 @@
+// How a model gets its weights. A constructor says, tensor by tensor, what it expects in the checkpoint and where it
+// goes; load() then checks everything at once, and only if all is well takes memory and reads. In a dry context memory
+// is taken (counted) and nothing is read.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/ctx.h"
+#include "nn/parameters.h"
+
+namespace zoetrope::nn {
+
+class Loader {
+ public:
+  // `component` names the weights region and starts each message ("transformer: 2 missing (...)"). Tensors become
+  // `compute` (fp32 or bf16), except those with a dotted name part in `keep_fp32`, matched whole.
+  Loader(Ctx& c, std::string component, Parameters& source, DType compute, std::vector<std::string> keep_fp32 = {});
+
+  // The targets must stay where they are until load(). `as` may give the same elements another shape.
+  void tensor(Tensor& into, const std::string& key, const Shape& shape) { tensor(into, key, shape, shape); }
+  void tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as);
+  // Parts stacked along the first axis: [Q; K; V].
+  void stacked(Tensor& into, const std::vector<Entry>& parts);
+  // A convolution [O, I, kt, kh, kw] or [O, I, kh, kw] becomes [O', kt, kh, kw, I'], its bias [O']: channels are padded
+  // with zeros to the back end's multiple.
+  void conv(Tensor& weight, Tensor& bias, const std::string& prefix, const Shape& shape);
+  // A patch embedding [O, C, 1, ph, pw] becomes [O, ph*pw*C], columns in the order of ops patchify.
+  void patch(Tensor& into, const std::string& key, const Shape& shape);
+  // A table that is stored under any of `keys`, with as many rows as it has there (`rows` if the source cannot say).
+  // Files exist in which one of the names, or each, holds zeros: the first that does not is taken, none is an error.
+  void embedding(Tensor& into, const std::vector<std::string>& keys, int64_t rows, int64_t width);
+  // fp32 in host memory.
+  void host(std::vector<float>& into, const std::string& key, const Shape& shape);
+
+  void known(const Entry& entry) { known_.push_back(entry); }             // may be there, is not used
+  void ignore(std::string part) { ignored_.push_back(std::move(part)); }  // any key with this dotted part
+
+  // One Error that names all missing, unknown and misshapen tensors; then allocation; then reading.
+  void load();
+  // What the model uses, as the checkpoint has it, in order of declaration. Complete after load().
+  const std::vector<Entry>& used() const { return used_; }
+
+ private:
+  using Fill = std::function<void(const Tensor& to)>;  // host memory in, values out
+  struct Item {
+    Tensor* into;
+    Shape shape;
+    DType type;
+    Fill fill;
+  };
+
+  DType type_of(const std::string& key) const;
+  void expect(const std::string& key, const Shape& shape) { used_.push_back({key, shape}); }
+  void later(Tensor& into, const Shape& shape, DType type, Fill fill);
+  void permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded);
+  std::vector<std::string> present(const std::vector<std::string>& keys) const;
+  void fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to);
+  void check() const;
+  bool ignored(const std::string& key) const;
+  void place(const Tensor& weight, const Fill& fill);
+
+  Ctx& c_;
+  std::string component_;
+  Parameters& source_;
+  DType compute_;
+  std::vector<std::string> keep_fp32_, ignored_;
+  std::vector<Entry> used_, known_;
+  std::vector<Item> items_;
+  std::vector<std::function<void()>> host_;
+};
+
+}  // namespace zoetrope::nn
