@@ -1,0 +1,176 @@
+#include "io/checkpoint.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "io/convert.h"
+#include "io/weight_files.h"
+
+namespace zoetrope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t piece_bytes = 8u << 20;  // what stays resident while a tensor is read
+
+using WeightMap = std::map<std::string, std::set<std::string>>;  // file -> names that the index gives it
+
+WeightMap read_index(const fs::path& index) {
+  const Json json = read_json(index);
+  const std::string where = index.string();
+  require(json.is_object() && json.contains("weight_map") && json["weight_map"].is_object(), where,
+          ": no \"weight_map\" here");
+  WeightMap files;
+  for (const auto& [name, file] : json["weight_map"].items()) {
+    require(file.is_string(), where, ": the file of tensor \"", name, "\" is not text");
+    const std::string text = file.get<std::string>();
+    require(!text.empty() && text != "." && text != ".." && text.find('/') == std::string::npos &&
+                text.find('\0') == std::string::npos,
+            where, ": \"", text, "\" is not the name of a file in this folder");
+    files[text].insert(name);
+  }
+  require(!files.empty(), where, ": the weight_map is empty");
+  return files;
+}
+
+// Why `file` cannot be used as it stands; empty if it can.
+std::string trouble_with(const fs::path& file) {
+  const fs::path partial = partial_download(file);
+  const std::string name = file.filename().string();
+  if (!partial.empty()) return cat(name, " (partial download ", partial.filename().string(), ")");
+  if (fs::exists(file)) return {};
+  return fs::is_symlink(file) ? cat(name, " (a link to ", fs::read_symlink(file).string(), ", which is not there)")
+                              : name;
+}
+
+void check_names(const std::string& index, const SafetensorsFile& shard, const std::set<std::string>& named) {
+  std::vector<std::string> absent, surplus;
+  for (const std::string& name : named)
+    if (!shard.find(name)) absent.push_back(name);
+  for (const TensorEntry& entry : shard.entries())
+    if (!named.contains(entry.name)) surplus.push_back(entry.name);
+  require(absent.empty(), shard.path().string(), ": lacks tensors that ", index, " places in it: ", some_of(absent));
+  require(surplus.empty(), shard.path().string(), ": holds tensors that ", index,
+          " does not place in it: ", some_of(surplus));
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const fs::path& folder, std::string_view variant) : path_(folder) {
+  if (fs::is_regular_file(folder)) {
+    open_single(folder);
+  } else {
+    const WeightFiles files = find_weights(folder, variant);
+    if (files.index.empty())
+      open_single(files.single);
+    else
+      open_index(files.index);
+  }
+  add_entries();
+}
+
+void Checkpoint::open_single(const fs::path& file) {
+  const std::string trouble = trouble_with(file);
+  require(trouble.empty(), path_.string(), ": not complete: ", trouble, "; finish the download");
+  shards_.emplace_back(file);
+}
+
+void Checkpoint::open_index(const fs::path& index) {
+  const WeightMap files = read_index(index);
+  std::vector<std::string> missing;
+  for (const auto& [file, names] : files)
+    if (const std::string trouble = trouble_with(path_ / file); !trouble.empty()) missing.push_back(trouble);
+  require(missing.empty(), index.string(), ": ", missing.size(), " of ", files.size(),
+          " shards are missing: ", some_of(missing), "; finish the download");
+  shards_.reserve(files.size());
+  for (const auto& [file, names] : files) {
+    shards_.emplace_back(path_ / file);
+    check_names(index.filename().string(), shards_.back(), names);
+  }
+}
+
+void Checkpoint::add_entries() {
+  for (size_t i = 0; i < shards_.size(); ++i)
+    for (const TensorEntry& entry : shards_[i].entries())
+      entries_.emplace(entry.name, CheckpointEntry{entry.shape, entry.dtype, i});
+}
+
+const CheckpointEntry& Checkpoint::at(const std::string& name) const {
+  const auto found = entries_.find(name);
+  require(found != entries_.end(), path_.string(), ": no tensor \"", name, "\" here");
+  return found->second;
+}
+
+std::vector<fs::path> Checkpoint::files() const {
+  std::vector<fs::path> paths;
+  for (const SafetensorsFile& shard : shards_) paths.push_back(shard.path());
+  return paths;
+}
+
+void Checkpoint::check(const std::string& name, const Tensor& to, int64_t elements) const {
+  const CheckpointEntry& entry = at(name);
+  const std::string& file = shards_[entry.shard].path().string();
+  if (entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2)
+    fail(Code::unsupported, file, ": tensor \"", name, "\" is ", safetensors_name(entry.dtype),
+         ": quantized weights need their scales applied, which is not built; use the fp16, bf16 or fp32 files");
+  if (!converts(entry.dtype, to.dtype()))
+    fail(Code::unsupported, file, ": tensor \"", name, "\" is ", safetensors_name(entry.dtype), " and cannot become ",
+         to.dtype());
+  require(to.size() == elements, file, ": tensor \"", name, "\" is ", entry.shape, ", ", elements,
+          " elements are asked for, but the destination is ", to.shape());
+}
+
+namespace {
+
+// `count` elements of an entry from element `from` on, in pieces, each forgotten once it is copied.
+void copy(const SafetensorsFile& shard, const TensorEntry& entry, size_t from, size_t count, const Tensor& to) {
+  const size_t size = static_cast<size_t>(bytes_of(entry.dtype)), step = piece_bytes / size;
+  const std::byte* source = shard.bytes(entry).data();
+  auto* out = static_cast<std::byte*>(to.raw());
+  for (size_t done = 0; done < count; done += step) {
+    const size_t n = std::min(step, count - done), at = (from + done) * size;
+    convert(source + at, entry.dtype, out + done * static_cast<size_t>(bytes_of(to.dtype())), to.dtype(), n);
+    shard.forget(entry, at, n * size);
+  }
+}
+
+}  // namespace
+
+void Checkpoint::read(const std::string& name, const Tensor& to) const {
+  check(name, to, at(name).shape.size());
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  copy(shard, *shard.find(name), 0, static_cast<size_t>(to.size()), to);
+}
+
+void Checkpoint::read_rows(const std::string& name, int64_t from, int64_t to, const Tensor& out) const {
+  const Shape& shape = at(name).shape;
+  require(shape.rank() >= 1 && 0 <= from && from <= to && to <= shape[0], path_.string(), ": tensor \"", name, "\" is ",
+          shape, ", it has no rows ", from, " to ", to);
+  const int64_t row = shape.with(0, 1).size();
+  check(name, out, (to - from) * row);
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  copy(shard, *shard.find(name), static_cast<size_t>(from * row), static_cast<size_t>(out.size()), out);
+}
+
+void Checkpoint::read_columns(const std::string& name, int64_t from, int64_t to, const Tensor& out) const {
+  const Shape& shape = at(name).shape;
+  require(shape.rank() == 2 && 0 <= from && from <= to && to <= shape[1], path_.string(), ": tensor \"", name, "\" is ",
+          shape, ", it has no columns ", from, " to ", to);
+  check(name, out, shape[0] * (to - from));
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  const TensorEntry& entry = *shard.find(name);
+  const Tensor table = out.view({shape[0], to - from});
+  const size_t row = static_cast<size_t>(shape[1] * bytes_of(entry.dtype)), rows = static_cast<size_t>(shape[0]);
+  const size_t left = static_cast<size_t>(from * bytes_of(entry.dtype));
+  for (size_t r = 0, kept = 0; r < rows; ++r) {
+    convert(shard.bytes(entry).data() + r * row + left, entry.dtype, table.row(static_cast<int64_t>(r)).raw(),
+            out.dtype(), static_cast<size_t>(to - from));
+    if (r + 1 != rows && (r + 1 - kept) * row < piece_bytes) continue;
+    shard.forget(entry, kept * row, (r + 1 - kept) * row);
+    kept = r + 1;
+  }
+}
+
+}  // namespace zoetrope
