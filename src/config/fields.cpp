@@ -79,7 +79,9 @@ void check(const Field& field, const T& value) {
 std::span<const Field> request_fields() { return table; }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> known) {
-  const auto best = std::ranges::min_element(known, {}, [&](std::string_view k) { return edit_distance(word, k); });
+  // A name that was cut short is nearer than one with as many letters of another word.
+  const auto distance = [&](std::string_view k) { return k.starts_with(word) ? 0 : edit_distance(word, k); };
+  const auto best = std::ranges::min_element(known, {}, distance);
   return best == known.end() ? std::string() : std::string(*best);
 }
 
