@@ -42,7 +42,7 @@ def random_model(config, seed, dtype=torch.float32):
     state = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in values.items()}
     missing, unexpected = module.load_state_dict(state, strict=False)
     assert not unexpected and set(missing) <= {"encoder.embed_tokens.weight"}, (missing, unexpected)
-    return module.to(dtype), values
+    return (module if dtype == torch.float32 else module.to(dtype)), values
 
 
 def write_weights(folder, seed):
