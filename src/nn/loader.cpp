@@ -107,6 +107,11 @@ void Loader::host(std::vector<float>& into, const std::string& key, const Shape&
   host_.push_back([=, this, &into] { source_.read(key, shape, {}, {into.data(), shape, DType::f32}); });
 }
 
+void Loader::constant(Tensor& into, const Shape& shape, std::vector<float> values) {
+  later(into, shape, DType::f32,
+        [values = std::move(values)](const Tensor& to) { std::copy(values.begin(), values.end(), to.data<float>()); });
+}
+
 // ---- embedding tables -------------------------------------------------------------------------------------------
 
 std::vector<std::string> Loader::present(const std::vector<std::string>& keys) const {

@@ -33,6 +33,9 @@ class Loader {
   // fp32 in host memory.
   void host(std::vector<float>& into, const std::string& key, const Shape& shape);
 
+  // Computed, not stored in any checkpoint: fp32 in the weights region.
+  void constant(Tensor& into, const Shape& shape, std::vector<float> values);
+
   void known(const Entry& entry) { known_.push_back(entry); }             // may be there, is not used
   void ignore(std::string part) { ignored_.push_back(std::move(part)); }  // any key with this dotted part
 

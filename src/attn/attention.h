@@ -1,0 +1,35 @@
+// Attention as a strategy sees it (design 3a): it pulls projections from a Source, in the order and to the places it
+// likes, and returns output and LSE of the local tokens. A parallel strategy wraps another Attention.
+// Axes: S' local tokens (layout padding last), N query heads, M key heads, D head width.
+#pragma once
+#include "ops/ops.h"
+
+namespace zoetrope::attn {
+
+struct Geometry {
+  int64_t heads = 0, key_heads = 0, width = 0;  // N, M, D
+  int64_t tokens = 0, real = 0;                 // S', and how many of them are not padding
+  DType dtype = DType::f32;
+};
+
+// A layer's projections, made on demand on c's stream: q and k normed and rotated. Written into *want if given, else
+// where the source likes; the result says where. Buffers come from c.scratch().
+struct Source {
+  Geometry geo;
+
+  virtual ~Source() = default;
+  virtual Heads q(Ctx& c, const Heads* want) = 0;
+  virtual Heads k(Ctx& c, const Heads* want) = 0;
+  virtual Heads v(Ctx& c, const Heads* want) = 0;
+  // All three by one product, to these places; false: not here, ask one by one.
+  virtual bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) = 0;
+};
+
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  virtual void reserve(const Geometry& geo) = 0;    // exchange slots and buffers, before any capture
+  virtual Partial run(Ctx& c, Source& source) = 0;  // o [S', N, D], lse [N, S'], in c.scratch()
+};
+
+}  // namespace zoetrope::attn

@@ -1,0 +1,13 @@
+// Attention on one device: every query sees every real key. No messages; scratch S' (N + 2M) D for the projections.
+#pragma once
+#include "attn/attention.h"
+
+namespace zoetrope::attn {
+
+class Dense : public Attention {
+ public:
+  void reserve(const Geometry&) override {}
+  Partial run(Ctx& c, Source& source) override;
+};
+
+}  // namespace zoetrope::attn

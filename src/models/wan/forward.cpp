@@ -1,0 +1,130 @@
+// One prediction. Everything that changes between steps (two table rows) is copied to a fixed place before the segments
+// start, so that a recorded segment can be replayed; segments write to tensors that were taken before them.
+#include "base/error.h"
+#include "models/wan/self_source.h"
+#include "models/wan/transformer.h"
+
+namespace zoetrope {
+
+struct WanTransformer::Pass {
+  int64_t frames, rows, columns;  // of the latents
+  Tensor h;                       // [S, C] fp32 residual stream
+  Tensor temb, tproj;             // [C], [6, C] fp32: this step's
+  Rope rope;
+  const Text& text;
+};
+
+namespace {
+
+// Rows `first` and first + 1 of a table [R, C]: shift, scale.
+Modulation modulation(const Tensor& table, int64_t first) {
+  return {table.rows(first, first + 1), table.rows(first + 1, first + 2), {}};
+}
+
+void require_latents(const Tensor& x, const WanConfig& config, const std::string& who) {
+  require(x.rank() == 4 && x.dtype() == DType::f32 && x.dim(3) == config.in_channels, who, ": latents are ", x.shape(),
+          " ", x.dtype(), ", should be [frames, rows, columns, ", config.in_channels, "] fp32");
+  require(x.dim(1) % config.patch_rows == 0 && x.dim(2) % config.patch_columns == 0, who, ": latents of ", x.dim(1),
+          "x", x.dim(2), " do not divide into patches of ", config.patch_rows, "x", config.patch_columns);
+}
+
+}  // namespace
+
+Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step,
+                               const Text& text) const {
+  require_latents(latents, config_, component_);
+  const int64_t frames = latents.dim(0), rows = latents.dim(1), columns = latents.dim(2), dim = config_.dim();
+  const Tensor velocity = c.empty({frames, rows, columns, config_.out_channels}, DType::f32);
+  Scope scope(c.scratch());
+  const Pass pass{frames,
+                  rows,
+                  columns,
+                  c.empty({config_.tokens(frames, rows, columns), dim}, DType::f32),
+                  c.empty({dim}, DType::f32),
+                  c.empty({6, dim}, DType::f32),
+                  rope_.grid(frames, rows / config_.patch_rows, columns / config_.patch_columns),
+                  text};
+  copy(c, steps.temb.row(step), pass.temb);
+  copy(c, steps.tproj.row(step), pass.tproj);
+  c.tap("temb", pass.temb);
+  c.tap("tproj", pass.tproj);
+
+  attention_->reserve(geometry(pass.h.dim(0)));
+
+  // A recording holds addresses: they, the shape and the weights are what a replay must share.
+  const auto key = [&](const char* part) {
+    return cat(component_, '.', part, ' ', latents.shape(), ' ', compute_, ' ', latents.raw(), ' ', pass.h.raw(), ' ',
+               text.kv.raw());
+  };
+  c.segment(key("head"), [&] { head(c, latents, pass); });
+  c.segment(key("blocks"), [&] {
+    for (size_t i = 0; i < blocks_.size(); ++i) run_block(c, i, pass);
+  });
+  c.segment(key("tail"), [&] { tail(c, velocity, pass); });
+  return velocity;
+}
+
+void WanTransformer::head(Ctx& c, const Tensor& latents, const Pass& pass) const {
+  Scope scope(c.scratch());
+  patch_.into(c, patchify(c, latents, config_.patch_rows, config_.patch_columns, compute_), pass.h);
+  c.tap("patch", pass.h);
+}
+
+void WanTransformer::run_block(Ctx& c, size_t i, const Pass& pass) const {
+  Scope scope(c.scratch());
+  const Tensor rows = c.empty_like(pass.tproj);  // [6, C]: shift, scale, gate; shift, scale, gate
+  copy(c, pass.tproj, rows);
+  add(c, rows, blocks_[i].table);
+  self_attention(c, i, pass, rows);
+  cross_attention(c, i, pass);
+  feed_forward(c, i, pass, rows);
+  c.tap(cat("block.", i), pass.h);
+}
+
+void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
+  Scope scope(c.scratch());
+  const Block& block = blocks_[i];
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S, C]
+  WanSelfSource source(n, {block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(n.dim(0)),
+                       cat("block.", i, '.'));
+  const Tensor o = attention_->run(c, source).o;      // [S, N, D]
+  const Tensor y = block.out1(c, o.view(n.shape()));  // [S, C]
+  c.tap(cat("block.", i, ".attn1"), y);
+  gate_add(c, pass.h, y, rows.rows(2, 3), {});
+}
+
+// Keys and values are the prompt's, made once by encode_text.
+void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
+  Scope scope(c.scratch());
+  const Block& block = blocks_[i];
+  const int64_t heads = config_.heads, width = config_.width;
+  const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S, C]
+  const Heads q = as_heads(block.q2(c, n), width);
+  norm_rope(c, q, block.norm_q2, config_.eps, nullptr, q);
+  const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C]
+  const Tensor o = attention(c, q, as_heads(kv, 0, heads, width), as_heads(kv, config_.dim(), heads, width)).o;
+  const Tensor y = block.out2(c, o.view(n.shape()));  // [S, C]
+  c.tap(cat("block.", i, ".attn2"), y);
+  gate_add(c, pass.h, y, {}, {});
+}
+
+void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
+  Scope scope(c.scratch());
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S, C]
+  const Tensor y = blocks_[i].ffn(c, n);
+  c.tap(cat("block.", i, ".ffn"), y);
+  gate_add(c, pass.h, y, rows.rows(5, 6), {});
+}
+
+void WanTransformer::tail(Ctx& c, const Tensor& velocity, const Pass& pass) const {
+  Scope scope(c.scratch());
+  const Tensor rows = c.empty({2, config_.dim()}, DType::f32);  // shift, scale
+  copy(c, table_, rows);
+  for (int64_t i = 0; i < 2; ++i) add(c, rows.row(i), pass.temb);
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S, C]
+  const Tensor y = head_(c, n, {.out = DType::f32, .cast = true});                        // [S, 4 C_out]
+  c.tap("head", y);
+  copy(c, unpatchify(c, y, pass.frames, pass.rows, pass.columns, config_.patch_rows, config_.patch_columns), velocity);
+}
+
+}  // namespace zoetrope

@@ -1,0 +1,103 @@
+#include "models/wan/transformer.h"
+
+#include <utility>
+
+#include "attn/dense.h"
+#include "base/error.h"
+
+namespace zoetrope {
+
+WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                               const std::string& component, std::unique_ptr<attn::Attention> attention)
+    : config_(config), compute_(compute), component_(component), attention_(std::move(attention)) {
+  if (!attention_) attention_ = std::make_unique<attn::Dense>();
+  nn::Loader loader(c, component, parameters, compute,
+                    {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"});
+  load(loader);
+  loader.load();
+  entries_ = loader.used();
+}
+
+void WanTransformer::load(nn::Loader& from) {
+  const int64_t dim = config_.dim(), patch = config_.patch_rows * config_.patch_columns;
+  from.ignore("norm_added_q");
+  from.patch(patch_.w, "patch_embedding.weight",
+             {dim, config_.in_channels, 1, config_.patch_rows, config_.patch_columns});
+  from.tensor(patch_.b, "patch_embedding.bias", {dim});
+
+  const std::string embedder = "condition_embedder.";
+  time_.act = Act::silu;
+  nn::load(from, time_.up, embedder + "time_embedder.linear_1", dim, config_.time_dim);
+  nn::load(from, time_.down, embedder + "time_embedder.linear_2", dim, dim);
+  nn::load(from, time_proj_, embedder + "time_proj", 6 * dim, dim);
+  nn::load(from, text_.up, embedder + "text_embedder.linear_1", dim, config_.text_dim);
+  nn::load(from, text_.down, embedder + "text_embedder.linear_2", dim, dim);
+
+  blocks_.resize(static_cast<size_t>(config_.layers));
+  for (size_t i = 0; i < blocks_.size(); ++i) load_block(from, blocks_[i], cat("blocks.", i, '.'));
+
+  from.tensor(table_, "scale_shift_table", {1, 2, dim}, {2, dim});
+  nn::load(from, head_, "proj_out", patch * config_.out_channels, dim);
+  rope_.load(from, config_.rope_widths(), config_.max_positions);
+}
+
+void WanTransformer::load_block(nn::Loader& from, Block& block, const std::string& prefix) const {
+  const int64_t dim = config_.dim();
+  from.tensor(block.table, prefix + "scale_shift_table", {1, 6, dim}, {6, dim});
+
+  const std::string self = prefix + "attn1.";
+  nn::load_stacked(from, block.qkv, {self + "to_q", self + "to_k", self + "to_v"}, dim, dim);
+  from.tensor(block.norm_q1, self + "norm_q.weight", {dim});
+  from.tensor(block.norm_k1, self + "norm_k.weight", {dim});
+  nn::load(from, block.out1, self + "to_out.0", dim, dim);
+
+  const std::string cross = prefix + "attn2.";
+  from.tensor(block.norm2_w, prefix + "norm2.weight", {dim});
+  from.tensor(block.norm2_b, prefix + "norm2.bias", {dim});
+  nn::load(from, block.q2, cross + "to_q", dim, dim);
+  nn::load_stacked(from, block.kv2, {cross + "to_k", cross + "to_v"}, dim, dim);
+  from.tensor(block.norm_q2, cross + "norm_q.weight", {dim});
+  from.tensor(block.norm_k2, cross + "norm_k.weight", {dim});
+  nn::load(from, block.out2, cross + "to_out.0", dim, dim);
+
+  nn::load(from, block.ffn.up, prefix + "ffn.net.0.proj", config_.ffn_dim, dim);
+  nn::load(from, block.ffn.down, prefix + "ffn.net.2", dim, config_.ffn_dim);
+}
+
+// The embedder runs in fp32; its result is rounded to the compute type before and after time_proj, as the reference
+// does.
+StepTable WanTransformer::steps(Ctx& c, std::span<const float> timesteps) const {
+  const auto count = static_cast<int64_t>(timesteps.size());
+  const int64_t dim = config_.dim();
+  const StepTable table{c.empty({count, dim}, DType::f32, c.request()),
+                        c.empty({count, 6, dim}, DType::f32, c.request())};
+  Scope scope(c.scratch());
+  const Tensor t = c.empty({count}, DType::f32);
+  c.upload(timesteps, t);
+  const Tensor temb = cast(c, time_(c, timestep_embed(c, t, config_.time_dim)), compute_);  // [steps, C]
+  const Tensor tproj = time_proj_(c, silu(c, temb));                                        // [steps, 6C]
+  copy(c, cast(c, temb, DType::f32), table.temb);
+  copy(c, cast(c, tproj, DType::f32).view(table.tproj.shape()), table.tproj);
+  return table;
+}
+
+Text WanTransformer::encode_text(Ctx& c, const Tensor& context, int64_t real_rows) const {
+  const int64_t rows = WanConfig::text_rows, dim = config_.dim();
+  require(context.shape() == Shape({rows, config_.text_dim}), component_, ": text is ", context.shape(),
+          ", should be [", rows, ", ", config_.text_dim, "]");
+  require(real_rows > 0 && real_rows <= rows, component_, ": ", real_rows, " real rows of text, 1 to ", rows,
+          " can be used");
+  const Text text{c.empty({config_.layers, rows, 2 * dim}, compute_, c.request()), real_rows};
+  Scope scope(c.scratch());
+  const Tensor embedded = text_(c, cast(c, context, compute_));  // [512, C]
+  c.tap("text", embedded);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Tensor kv = text.kv.row(static_cast<int64_t>(i));  // [512, 2C]
+    blocks_[i].kv2.into(c, embedded, kv);
+    const Heads k = as_heads(kv, 0, config_.heads, config_.width);
+    norm_rope(c, k, blocks_[i].norm_k2, config_.eps, nullptr, k);
+  }
+  return text;
+}
+
+}  // namespace zoetrope

@@ -1,0 +1,83 @@
+// The Wan 2.1 / 2.2 video transformer: a DiT with adaLN modulation from the timestep, self-attention with three-axis
+// rotary embedding, cross-attention to text, and a feed-forward, as the released checkpoints define it.
+// Axes: S tokens = T * H/2 * W/2, N heads, D head width, C = N*D, L layers. docs/numerics.md lists the rounding points;
+// in short: residual stream, modulation and time embedder fp32, the operands of products in the compute type.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "attn/attention.h"
+#include "models/wan/config.h"
+#include "nn/linear.h"
+#include "nn/rope.h"
+
+namespace zoetrope {
+
+// One row a step, so that a replayed step only picks a row.
+struct StepTable {
+  Tensor temb;   // [steps, C] fp32
+  Tensor tproj;  // [steps, 6, C] fp32: shift, scale, gate of self-attention, then of the feed-forward
+};
+
+// What depends on the prompt and the expert alone.
+struct Text {
+  Tensor kv;         // [L, 512, 2C]: normed keys and values of each block's cross-attention
+  int64_t real = 0;  // rows of the prompt; the others are all alike, and attended too
+};
+
+class WanTransformer {
+ public:
+  // Takes memory in c.weights(component). `attention` null: dense.
+  WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                 const std::string& component = "transformer", std::unique_ptr<attn::Attention> attention = nullptr);
+
+  const WanConfig& config() const { return config_; }
+  const std::vector<nn::Entry>& entries() const { return entries_; }  // of the checkpoint
+
+  // Results lie in the request region. Timesteps are the scheduler's, 0 .. 1000.
+  StepTable steps(Ctx& c, std::span<const float> timesteps) const;
+  // context: [512, text_dim], zero from row real_rows on.
+  Text encode_text(Ctx& c, const Tensor& context, int64_t real_rows) const;
+
+  // latents [T, H, W, C_in] fp32 -> velocity [T, H, W, C_out] fp32, in scratch. H and W are even.
+  Tensor forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step, const Text& text) const;
+
+ private:
+  struct Block {
+    Tensor table;              // [6, C] fp32, added to tproj
+    nn::Linear qkv, out1;      // self-attention, [3C, C] stacked
+    Tensor norm_q1, norm_k1;   // [C]
+    Tensor norm2_w, norm2_b;   // [C] fp32: the affine norm before cross-attention
+    nn::Linear q2, kv2, out2;  // cross-attention, keys and values stacked
+    Tensor norm_q2, norm_k2;   // [C]
+    nn::Mlp ffn;
+  };
+  struct Pass;  // one forward: residual stream, this step's rows, rotary tables
+
+  void load(nn::Loader& from);
+  void load_block(nn::Loader& from, Block& block, const std::string& prefix) const;
+
+  attn::Geometry geometry(int64_t tokens) const {
+    return {config_.heads, config_.heads, config_.width, tokens, tokens, compute_};
+  }
+  void head(Ctx& c, const Tensor& latents, const Pass& pass) const;
+  void run_block(Ctx& c, size_t i, const Pass& pass) const;
+  void self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const;
+  void cross_attention(Ctx& c, size_t i, const Pass& pass) const;
+  void feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const;
+  void tail(Ctx& c, const Tensor& velocity, const Pass& pass) const;
+
+  WanConfig config_;
+  DType compute_;
+  std::string component_;
+  std::unique_ptr<attn::Attention> attention_;
+  nn::Linear patch_, head_;
+  nn::Mlp time_, text_;
+  nn::Linear time_proj_;
+  Tensor table_;  // [2, C] fp32: shift and scale of the output, added to temb
+  std::vector<Block> blocks_;
+  nn::RopeTables rope_;
+  std::vector<nn::Entry> entries_;
+};
+
+}  // namespace zoetrope

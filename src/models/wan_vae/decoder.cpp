@@ -1,0 +1,102 @@
+#include "models/wan_vae/decoder.h"
+
+#include "base/error.h"
+
+namespace zoetrope {
+
+using wan_vae::Walk;
+
+WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
+                             const std::string& component)
+    : config_(config), compute_(compute), component_(component), stages_(config.multipliers.size()) {
+  const int64_t multiple = c.traits().channel_multiple;
+  const int64_t narrowest = config.decoder_base_dim * config.multipliers.front();
+  if (config.z_dim % multiple != 0 || narrowest % multiple != 0)
+    fail(Code::unsupported, component, ": ", config.z_dim, " latent channels and ", narrowest,
+         " of the decoder's last stage; on this device both must be multiples of ", multiple);
+  nn::Loader loader(c, component, parameters, compute);
+  for (const nn::Entry& entry : wan_vae_encoder_entries(config)) loader.known(entry);
+  load(loader);
+  loader.load();
+  entries_ = loader.used();
+}
+
+void WanVaeDecoder::load(nn::Loader& from) {
+  const int64_t z = config_.z_dim, base = config_.decoder_base_dim;
+  from.constant(mean_, {z}, config_.mean);
+  from.constant(std_, {z}, config_.std);
+  from.tensor(post_quant_.w, "post_quant_conv.weight", {z, z, 1, 1, 1}, {z, z});
+  from.tensor(post_quant_.b, "post_quant_conv.bias", {z});
+
+  int64_t dim = base * config_.multipliers.back();
+  nn::load(from, conv_in_, "decoder.conv_in", {dim, z, 3, 3, 3});
+  mid_[0].load(from, "decoder.mid_block.resnets.0.", dim, dim);
+  mid_attention_.load(from, "decoder.mid_block.attentions.0.", dim);
+  mid_[1].load(from, "decoder.mid_block.resnets.1.", dim, dim);
+
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    wan_vae::Stage& stage = stages_[i];
+    const size_t mirror = stages_.size() - 1 - i;
+    const int64_t out = base * config_.multipliers[mirror];
+    const std::string prefix = cat("decoder.up_blocks.", i, '.');
+    stage.resnets.resize(static_cast<size_t>(config_.resnets + 1));
+    for (size_t j = 0; j < stage.resnets.size(); ++j, dim = out)
+      stage.resnets[j].load(from, cat(prefix, "resnets.", j, '.'), dim, out);
+    stage.upsamples = mirror > 0;
+    if (!stage.upsamples) break;
+    stage.upsampler.load(from, prefix + "upsamplers.0.", dim, config_.shrinks_time[mirror - 1]);
+    dim = dim / 2;
+  }
+  from.tensor(norm_out_, "decoder.norm_out.gamma", {dim, 1, 1, 1}, {dim});
+  nn::load(from, conv_out_, "decoder.conv_out", {3, dim, 3, 3, 3});
+}
+
+Tensor WanVaeDecoder::Stream::decode_next(Ctx& c, const Tensor& latent) {
+  const WanVaeConfig& config = decoder_.config_;
+  require(latent.rank() == 4 && latent.dim(0) == 1 && latent.dim(3) == config.z_dim && latent.dtype() == DType::f32,
+          decoder_.component_, ": a latent frame is ", latent.shape(), " ", latent.dtype(), ", should be [1, H, W, ",
+          config.z_dim, "] fp32");
+  require(first_ || latent.shape() == latent_, decoder_.component_, ": a latent frame is ", latent.shape(),
+          " but the clip began with ", latent_);
+  const int64_t count = first_ ? 1 : config.temporal_factor(), grow = config.spatial_factor();
+  const Tensor frames = c.empty({count, grow * latent.dim(1), grow * latent.dim(2), 3}, decoder_.compute_);
+  Scope scope(c.scratch());
+  Walk walk(slots_, first_);
+  Tensor x = decoder_.enter(c, latent, walk);
+  for (size_t i = 0; i < decoder_.stages_.size(); ++i) {
+    x = decoder_.stages_[i](c, x, walk);
+    c.tap(cat("up.", i), x);
+  }
+  decoder_.leave(c, x, frames, walk);
+  first_ = false, latent_ = latent.shape();
+  return frames;
+}
+
+// [1, H, W, z] -> [1, H, W, C] after the middle block
+Tensor WanVaeDecoder::enter(Ctx& c, const Tensor& latent, Walk& walk) const {
+  Tensor& history = walk.next();
+  const Tensor z = affine(c, latent, std_, mean_, compute_);
+  const Tensor buffer = conv_in_.open(c, latent.shape(), history);
+  const Tensor fresh = conv_in_.fresh(buffer);
+  post_quant_.into(c, z.view({z.size() / config_.z_dim, config_.z_dim}),
+                   fresh.view({z.size() / config_.z_dim, config_.z_dim}));
+  c.tap("post_quant", fresh);
+  Tensor x = conv_in_.run(c, buffer, history, {});
+  c.tap("conv_in", x);
+  x = mid_[0](c, x, walk);
+  mid_attention_(c, x);
+  x = mid_[1](c, x, walk);
+  c.tap("mid", x);
+  return x;
+}
+
+void WanVaeDecoder::leave(Ctx& c, const Tensor& x, const Tensor& frames, Walk& walk) const {
+  Tensor& history = walk.next();
+  const Tensor buffer = conv_out_.open(c, x.shape(), history);
+  channel_norm(c, x, norm_out_, true, conv_out_.fresh(buffer));
+  const Tensor y = conv_out_.run(c, buffer, history, {});  // 3 channels, or padded
+  const int64_t pixels = frames.size() / 3;
+  copy_heads(c, as_heads(y.view({pixels, y.dim(3)}), 0, 1, 3), as_heads(frames.view({pixels, 3}), 3));
+}
+
+}  // namespace zoetrope

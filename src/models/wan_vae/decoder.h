@@ -1,0 +1,55 @@
+// Decoder of the Wan 2.1 VAE: latents to frames, causal in time, 4x in time and 8x in space.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/wan_vae/config.h"
+#include "models/wan_vae/layers.h"
+
+namespace zoetrope {
+
+class WanVaeDecoder {
+ public:
+  // Takes memory in c.weights(component). The encoder's tensors may be in the source; they are not read.
+  WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
+                const std::string& component = "vae");
+
+  const WanVaeConfig& config() const { return config_; }
+  const std::vector<nn::Entry>& entries() const { return entries_; }  // of the decoder
+
+  // One clip on its way through: the last frames that each causal convolution saw, in the request region. Latent frames
+  // come one at a time, so the result cannot depend on how a caller cuts the clip.
+  class Stream {
+   public:
+    explicit Stream(const WanVaeDecoder& decoder) : decoder_(decoder) {}
+
+    // latent [1, H, W, z] fp32, as the denoiser leaves it -> [t, 8H, 8W, 3] of the compute type in scratch, before the
+    // clamp to [-1, 1]; t = 1 for the first latent frame, 4 for each later one.
+    Tensor decode_next(Ctx& c, const Tensor& latent);
+
+   private:
+    const WanVaeDecoder& decoder_;
+    std::vector<Tensor> slots_;
+    Shape latent_;
+    bool first_ = true;
+  };
+
+ private:
+  void load(nn::Loader& from);
+  Tensor enter(Ctx& c, const Tensor& latent, wan_vae::Walk& walk) const;
+  void leave(Ctx& c, const Tensor& x, const Tensor& frames, wan_vae::Walk& walk) const;
+
+  WanVaeConfig config_;
+  DType compute_;
+  std::string component_;
+  Tensor mean_, std_;  // [z] fp32
+  nn::Linear post_quant_;
+  nn::CausalConv conv_in_, conv_out_;
+  wan_vae::ResBlock mid_[2];
+  wan_vae::FrameAttention mid_attention_;
+  std::vector<wan_vae::Stage> stages_;
+  Tensor norm_out_;
+  std::vector<nn::Entry> entries_;
+};
+
+}  // namespace zoetrope
