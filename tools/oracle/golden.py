@@ -51,7 +51,15 @@ def save(path, kind, tensors, config=None, seed=0, weights=None, scale_of=(), **
     metadata.update({name: value if isinstance(value, str) else json.dumps(value) for name, value in facts.items()})
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.numpy.save_file({n: np.ascontiguousarray(a) for n, a in tensors.items()}, path, metadata=metadata)
+    path.write_bytes(in_fixed_order(safetensors.numpy.save({n: np.ascontiguousarray(a) for n, a in tensors.items()}, metadata=metadata)))
+
+
+def in_fixed_order(data):
+    """The library writes the metadata in an order that changes from run to run; sorted, equal contents give equal bytes."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 def pack(folder, archive):
