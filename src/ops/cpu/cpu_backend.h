@@ -1,0 +1,57 @@
+// The class behind make_cpu_backend(). One .cpp per group of ops; only they include this.
+#pragma once
+#include "ops/backend.h"
+#include "ops/cpu/product.h"
+#include "ops/cpu/tiles.h"
+#include "ops/cpu/workspace.h"
+
+namespace zoetrope {
+
+class CpuBackend final : public Backend {
+ public:
+  Traits traits() const override;
+  const Tiles& tiles() const { return tiles_; }
+
+  // linear.cpp
+  void linear(Ctx& c, Tensor x, Tensor w, Tensor b, Act act, Tensor y) override;
+  // attention.cpp, merge.cpp
+  void attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) override;
+  void merge_attention(Ctx& c, Partial into, Partial part) override;
+  // norm.cpp
+  void rms_norm(Ctx& c, Tensor x, Tensor w, float eps, Tensor y) override;
+  void layer_norm(Ctx& c, Tensor x, Tensor w, Tensor b, float eps, Tensor y) override;
+  void modulate(Ctx& c, Tensor x, Modulation m, Tensor y) override;
+  void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) override;
+  void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) override;
+  void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
+  // rope.cpp
+  void rope(Ctx& c, Heads x, Rope rope) override;
+  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, Rope rope, bool rotate, Heads out) override;
+  void copy_heads(Ctx& c, Heads from, Heads to) override;
+  // elementwise.cpp
+  void silu(Ctx& c, Tensor x, Tensor y) override;
+  void gated_gelu(Ctx& c, Tensor a, Tensor b, Tensor y) override;
+  void add(Ctx& c, Tensor into, Tensor x) override;
+  void cast(Ctx& c, Tensor x, Tensor y) override;
+  void copy(Ctx& c, Tensor from, Tensor to) override;
+  void fill(Ctx& c, Tensor x, float value) override;
+  void affine(Ctx& c, Tensor x, Tensor scale, Tensor shift, Tensor y) override;
+  void to_pixels(Ctx& c, Tensor x, Tensor y) override;
+  void guide(Ctx& c, Tensor cond, Tensor uncond, Tensor scale, Tensor v) override;
+  void multistep(Ctx& c, MultistepState state, Tensor v, Tensor k) override;
+  // gather.cpp
+  void embedding(Ctx& c, Tensor table, Tensor ids, Tensor y) override;
+  void timestep_embed(Ctx& c, Tensor t, Tensor y) override;
+  void value_range(Ctx& c, Tensor x, Tensor y) override;
+  void patchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) override;
+  void unpatchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) override;
+  void interleave_frames(Ctx& c, Tensor x, Tensor y) override;
+  // conv.cpp
+  void conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) override;
+
+ private:
+  Tiles tiles_;
+  Workspaces workspaces_;
+};
+
+}  // namespace zoetrope

@@ -1,0 +1,38 @@
+// Loops over the rows [..., C] of a tensor, for ops that work on the last axis.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "core/pool.h"
+#include "core/tensor.h"
+#include "ops/cpu/vec.h"
+
+namespace zoetrope {
+
+constexpr int64_t piece_elements = 16384;  // what a thread takes at a time
+
+// f(const X* from, Y* to, int64_t row, int64_t n) for each row of x and y (same shape, any compute types).
+template <class F>
+void for_rows(Pool& pool, const Tensor& x, const Tensor& y, F f) {
+  if (x.size() == 0) return;
+  const int64_t n = x.dim(-1), rows = x.size() / n;
+  with_type(x.dtype(), [&]<class X>(X) {
+    with_type(y.dtype(), [&]<class Y>(Y) {
+      pool.for_each(rows, std::max<int64_t>(1, piece_elements / n), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          f(static_cast<const X*>(x.data<X>() + row * n), y.data<Y>() + row * n, row, n);
+      });
+    });
+  });
+}
+
+// y = x / sqrt(mean(x^2) + eps) * w
+template <class X, class Y>
+[[maybe_unused]] static ZOETROPE_CLONES void rms_norm_row(const X* x, const float* w, int64_t n, float eps, Y* y) {
+  const float mean = sum_of(n, [&](int64_t i) { return load(x[i]) * load(x[i]); }) / static_cast<float>(n);
+  const float inverse = 1.0f / std::sqrt(mean + eps);
+  for (int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inverse * w[i]);
+}
+
+}  // namespace zoetrope
