@@ -28,10 +28,10 @@ void linear_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, Act 
 // ---- attention --------------------------------------------------------------------------------------------------
 
 struct AttentionOptions {
-  float scale = 0;       // 0: 1 / sqrt(D)
-  bool causal = false;   // query i sees keys 0 .. i + (K - S)
-  int64_t keys = -1;     // real keys, the rest is layout padding; -1: all of them
-  Tensor relative_bias;  // [N, S + K - 1] fp32, added to logit (i, j) from column j - i + S - 1; may be undefined
+  float scale = 0;            // 0: 1 / sqrt(D)
+  bool causal = false;        // query i sees keys 0 .. i + (K - S)
+  int64_t keys = -1;          // real keys, the rest is layout padding; -1: all of them
+  Tensor relative_bias = {};  // [N, S + K - 1] fp32, added to logit (i, j) from column j - i + S - 1; may be undefined
 };
 
 // o: [S, N, D] of q's type; lse: [N, S] fp32, natural log of the sum of exp(scaled logits), -inf where no key is seen.

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cat.h"
 #include "core/ctx.h"
 #include "ops/cpu/backend.h"
 
