@@ -1,0 +1,38 @@
+// Special tokens of a Hugging Face tokenizer folder, and cutting a text at them.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace zoetrope {
+
+struct SpecialToken {
+  std::string text;  // "</s>"
+  int32_t id = 0;
+};
+
+struct SpecialTokens {
+  std::vector<SpecialToken> all;  // longest text first
+  std::string eos = "</s>";
+};
+
+// From tokenizer_config.json ("added_tokens_decoder"), from `added`, tokenizer.json's list of that name (or null), and,
+// for tokens given by name alone, special_tokens_map.json; `id_of` gives a piece's id, or -1. Files that are missing
+// name nothing; T5's own <pad>, </s>, <unk> always count.
+SpecialTokens read_special_tokens(const std::filesystem::path& folder, const Json& added,
+                                  const std::function<int32_t(const std::string&)>& id_of);
+
+struct TextPart {
+  std::string_view text;
+  int32_t special = -1;  // its id, or -1: plain text
+};
+
+// Cuts at special tokens, leftmost and then longest first. Empty parts are left out.
+std::vector<TextPart> cut(std::string_view text, const SpecialTokens& tokens);
+
+}  // namespace zoetrope

@@ -1,0 +1,117 @@
+#include "io/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "io/temp_folder.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path data = ZOETROPE_SOURCE_DIR "/tests/io/data";
+
+// A tokenizer folder of some of the recorded files.
+struct Folder : TempFolder {
+  explicit Folder(std::initializer_list<const char*> files) {
+    for (const char* file : files) fs::copy_file(data / file, *this / file);
+  }
+};
+
+// [text, ids, ids with byte fallback], by Hugging Face's own library; recorded by record_facts.py.
+void expect_recorded_ids(const fs::path& folder, size_t column) {
+  const auto tokenizer = Tokenizer::open(folder);
+  const Json facts = read_json(data / "tokens.json");
+  ASSERT_GE(facts["cases"].size(), 60u);
+  for (const Json& item : facts["cases"])
+    EXPECT_EQ(tokenizer->encode(item[0].get<std::string>(), 512), item[column].get<std::vector<int32_t>>())
+        << item[0].dump(-1, ' ', true);
+}
+
+void allow_bytes(const Folder& folder) {
+  Json tokenizer = read_json(folder / "tokenizer.json");
+  tokenizer["model"]["byte_fallback"] = true;
+  write_file(folder / "tokenizer.json", tokenizer.dump());
+}
+
+TEST(Tokenizer, GivesHuggingFacesIdsFromSpieceModel) {
+  expect_recorded_ids(Folder{"spiece.model", "tokenizer_config.json"}.path(), 1);
+}
+
+TEST(Tokenizer, GivesTheSameIdsFromTokenizerJsonAlone) { expect_recorded_ids(Folder{"tokenizer.json"}.path(), 1); }
+
+TEST(Tokenizer, UsesBytesOnlyIfTokenizerJsonSaysSo) {
+  const Folder json{"tokenizer.json"}, both{"spiece.model", "tokenizer.json", "tokenizer_config.json"};
+  expect_recorded_ids(both.path(), 1);
+  allow_bytes(json);
+  allow_bytes(both);
+  expect_recorded_ids(json.path(), 2);
+  expect_recorded_ids(both.path(), 2);
+}
+
+TEST(Tokenizer, TruncatesBeforeTheEndToken) {
+  const auto tokenizer = Tokenizer::open(data);
+  const auto whole = tokenizer->encode("a cat sits on a red mat", 512);
+  ASSERT_GT(whole.size(), 5u);
+  EXPECT_EQ(whole.back(), 1);
+  std::vector<int32_t> expected(whole.begin(), whole.begin() + 4);
+  expected.push_back(1);
+  EXPECT_EQ(tokenizer->encode("a cat sits on a red mat", 5), expected);
+  EXPECT_EQ(tokenizer->encode("a cat sits on a red mat", static_cast<int>(whole.size())), whole);
+  EXPECT_EQ(tokenizer->encode("a cat", 1), (std::vector<int32_t>{1}));
+  EXPECT_EQ(tokenizer->encode("", 512), (std::vector<int32_t>{1}));
+  EXPECT_EQ(words([&] { tokenizer->encode("a", 0); }),
+            "tokenizer: max_tokens is 0, at least 1 is needed for the end token");
+}
+
+TEST(Tokenizer, KnowsItsOwnSpecialTokensWithoutAnyConfig) {
+  const Folder folder{"spiece.model"};
+  const auto tokenizer = Tokenizer::open(folder.path());
+  const auto ids = tokenizer->encode("cat</s>dog", 512);
+  EXPECT_EQ(std::ranges::count(ids, 1), 2);
+  EXPECT_GT(tokenizer->pieces(), 300);
+}
+
+std::string refusal(const fs::path& folder) {
+  return words([&] { Tokenizer::open(folder); });
+}
+
+TEST(Tokenizer, NamesWhatIsWrongWithAFolder) {
+  const TempFolder folder;
+  EXPECT_EQ(refusal(folder / "none"), (folder / "none").string() + ": no such folder");
+  EXPECT_EQ(refusal(folder.path()),
+            folder.path().string() + ": no tokenizer here; spiece.model or tokenizer.json is expected");
+  folder.put("spiece.model", "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_EQ(refusal(folder.path()), (folder / "spiece.model").string() + ": is a git-lfs pointer, run `git lfs pull`");
+  folder.put("spiece.model", "\x0a\xff\xff");
+  EXPECT_EQ(refusal(folder.path()), (folder / "spiece.model").string() + ": not a usable SentencePiece model");
+}
+
+TEST(Tokenizer, NamesWhatIsWrongWithTokenizerJson) {
+  const TempFolder folder;
+  const std::string file = (folder / "tokenizer.json").string();
+  const Json good = read_json(data / "tokenizer.json");
+  const auto with = [&](const char* pointer, const Json& value) {
+    Json changed = good;
+    changed[Json::json_pointer(pointer)] = value;
+    folder.put("tokenizer.json", changed.dump());
+    return refusal(folder.path());
+  };
+  EXPECT_EQ(with("/model/type", "BPE"), file + ": a tokenizer of type \"BPE\"; only Unigram is read");
+  EXPECT_EQ(with("/model/unk_id", nullptr), file + ": unk_id does not name a piece");
+  EXPECT_EQ(with("/model/unk_id", 100000), file + ": unk_id does not name a piece");
+  EXPECT_EQ(with("/model/vocab", Json::array()), file + ": no vocabulary here");
+  EXPECT_EQ(with("/model/vocab/7", "x"), file + ": the vocabulary holds \"x\", which is not a piece and its score");
+  EXPECT_EQ(with("/normalizer", {{"type", "Lowercase"}}), file + ": normalizer \"Lowercase\" is not supported");
+  EXPECT_EQ(with("/normalizer/precompiled_charsmap", "a*"), file + ": precompiled_charsmap is not base64");
+  EXPECT_EQ(with("/pre_tokenizer", {{"type", "ByteLevel"}}),
+            file + ": pre_tokenizer \"ByteLevel\" of this form is not supported");
+  EXPECT_EQ(with("/model/vocab/1/0", "gone"), file + ": has no piece </s>, the end token");
+  EXPECT_EQ(with("/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"add_prefix_space", true}}),
+            "no error");
+}
+
+}  // namespace
+}  // namespace zoetrope
