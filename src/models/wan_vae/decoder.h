@@ -1,5 +1,6 @@
 // Decoder of the Wan 2.1 VAE: latents to frames, causal in time, 4x in time and 8x in space.
 #pragma once
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class WanVaeDecoder {
 
    private:
     const WanVaeDecoder& decoder_;
-    std::vector<Tensor> slots_;
+    std::deque<Tensor> slots_;  // references to them outlive growth
     Shape latent_;
     bool first_ = true;
   };

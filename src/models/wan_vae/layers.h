@@ -1,6 +1,7 @@
 // The parts of the Wan VAE decoder. Axes: t frames of a chunk, H rows, W columns, C channels. Each part owns one slot
 // of history a causal convolution; a Walk hands the slots out in order, the same at each chunk.
 #pragma once
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace zoetrope::wan_vae {
 // The slots of one stream during one chunk.
 class Walk {
  public:
-  Walk(std::vector<Tensor>& slots, bool first) : slots_(slots), first_(first) {}
+  Walk(std::deque<Tensor>& slots, bool first) : slots_(slots), first_(first) {}
   Tensor& next() {
     if (at_ == slots_.size()) slots_.emplace_back();
     return slots_[at_++];
@@ -20,7 +21,7 @@ class Walk {
   bool first() const { return first_; }  // the chunk that holds frame 0 alone
 
  private:
-  std::vector<Tensor>& slots_;
+  std::deque<Tensor>& slots_;
   size_t at_ = 0;
   bool first_;
 };

@@ -1,0 +1,99 @@
+// Recorded tensors of one reference run (tests/golden), and a check of every tap against them.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "support/cpu_ctx.h"
+
+namespace zoetrope {
+
+class Golden {
+ public:
+  explicit Golden(const std::string& name)  // "wan/a_3x2x6"
+      : file_(std::string(ZOETROPE_BINARY_DIR "/golden/") + name + ".safetensors") {}
+
+  Json config() const { return parse_json(fact("config"), "config"); }
+  uint64_t seed() const { return std::stoull(fact("seed")); }
+  double number(const char* name) const { return std::stod(fact(name)); }
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  Shape shape(const std::string& name) const { return file_.find(name)->shape; }
+
+  template <class T = float>
+  std::vector<T> values(const std::string& name) const {
+    const TensorEntry* entry = file_.find(name);
+    EXPECT_TRUE(entry && entry->dtype == dtype_of<T>) << name;
+    std::vector<T> out(static_cast<size_t>(entry->shape.size()));
+    const auto bytes = file_.bytes(*entry);
+    std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+  }
+
+ private:
+  const std::string& fact(const char* name) const { return file_.metadata().at(name); }
+
+  SafetensorsFile file_;
+};
+
+// Largest |got - want| over the first want.size() elements, relative to the largest |want|.
+inline double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  if (got.size() < want.size()) return INFINITY;
+  double size = 0, worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double off = std::fabs(static_cast<double>(got[i]) - want[i]);
+    size = std::max<double>(size, std::fabs(want[i]));
+    if (!(off <= worst)) worst = off;
+  }
+  return worst / size;
+}
+
+inline double relative_l2(const std::vector<float>& got, const std::vector<float>& want) {
+  double off = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    off += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    size += std::pow(want[i], 2);
+  }
+  return std::sqrt(off / size);
+}
+
+// Collects taps, in order; chunks of one name follow each other.
+class Taps {
+ public:
+  explicit Taps(Rank& rank) : rank_(rank) {
+    rank.tap = [this](Ctx& c, std::string_view name, const Tensor& value) {
+      if (!values_.contains(std::string(name))) order_.emplace_back(name);
+      auto& all = values_[std::string(name)];
+      std::vector<float> more(static_cast<size_t>(value.size()));
+      c.stream().sync();
+      more = values_of(value);
+      all.insert(all.end(), more.begin(), more.end());
+    };
+  }
+  ~Taps() { rank_.tap = nullptr; }
+
+  // Every tap that the golden holds lies within the bound; the first that does not is named, later ones follow from it.
+  void expect_near(const Golden& golden, double bound) const {
+    size_t compared = 0;
+    for (const std::string& name : order_) {
+      if (!golden.has(name)) continue;
+      const double error = relative_error(values_.at(name), golden.values(name));
+      if (!(error <= bound)) {
+        ADD_FAILURE() << "first tap that differs: " << name << ", by " << error << " of its largest value";
+        return;
+      }
+      ++compared;
+    }
+    compared_ = compared;
+  }
+  size_t compared() const { return compared_; }
+
+ private:
+  Rank& rank_;
+  std::vector<std::string> order_;
+  std::map<std::string, std::vector<float>> values_;
+  mutable size_t compared_ = 0;
+};
+
+}  // namespace zoetrope

@@ -1,0 +1,106 @@
+#include "models/umt5/umt5.h"
+
+#include "models/golden.h"
+#include "nn/random.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+struct Replay {
+  CpuCtx cpu;
+  Golden golden;
+  nn::Random weights;
+  Umt5Encoder model;
+  std::vector<int32_t> ids;
+
+  explicit Replay(const std::string& name, DType compute = DType::f32)
+      : golden(name), weights(golden.seed()), model(cpu.c, umt5_config(golden.config()), weights, compute) {
+    for (const int64_t id : golden.values<int64_t>("ids")) ids.push_back(static_cast<int32_t>(id));
+  }
+  double bound() const { return std::max(2e-5, 3 * golden.number("fp32_error")); }
+};
+
+class Umt5Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Umt5Golden, MatchesTheReference) {
+  Replay run("umt5/" + GetParam());
+  Taps taps(run.cpu.rank);
+  const Tensor hidden = run.model.forward(run.cpu.c, run.ids);
+  taps.expect_near(run.golden, run.bound());
+  if (run.golden.has("embedding")) {
+    EXPECT_EQ(taps.compared(), 1u + 3u * 2u);
+  }
+  EXPECT_EQ(hidden.shape(), run.golden.shape("hidden"));
+  const double error = relative_error(values_of(hidden), run.golden.values("hidden"));
+  RecordProperty("error", std::to_string(error));
+  EXPECT_LE(error, run.bound());
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, Umt5Golden,
+                         testing::Values("a_1", "a_7", "a_77", "a_512", "b_1", "b_7", "b_77", "b_512"));
+
+TEST(Umt5, Bf16StaysCloseToTheFp32Reference) {
+  for (const char* name : {"umt5/a_77", "umt5/b_77"}) {
+    Replay run(name, DType::bf16);
+    const double error = relative_l2(values_of(run.model.forward(run.cpu.c, run.ids)), run.golden.values("hidden"));
+    RecordProperty(name + 5, std::to_string(error));
+    EXPECT_LE(error, 1e-2) << name;
+    EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
+  }
+}
+
+TEST(Umt5, PadsWithZeroRowsForTheTransformer) {
+  Replay run("umt5/a_7");
+  run.cpu.poison_scratch();
+  const Tensor text = run.model.encode(run.cpu.c, run.ids);
+  EXPECT_EQ(text.shape(), Shape({512, 64}));
+  EXPECT_LE(relative_error(values_of(text.rows(0, 7)), run.golden.values("hidden")), run.bound());
+  EXPECT_EQ(values_of(text.rows(7, 512)), std::vector<float>(505 * 64, 0.0f));
+  EXPECT_EQ(run.cpu.c.scratch().used(), 0u);
+}
+
+TEST(Umt5, RefusesWrongIds) {
+  Replay run("umt5/a_1");
+  Ctx& c = run.cpu.c;
+  EXPECT_EQ(words([&] { run.model.forward(c, {}); }),
+            "text_encoder: no tokens; even an empty prompt has its end token");
+  EXPECT_EQ(words([&] {
+              run.model.forward(c, std::vector<int32_t>{5, 300});
+            }),
+            "text_encoder: token id 300 is outside the embedding table of 300 rows");
+  EXPECT_EQ(words([&] { run.model.forward(c, std::vector<int32_t>{-1}); }),
+            "text_encoder: token id -1 is outside the embedding table of 300 rows");
+  EXPECT_EQ(words([&] { run.model.encode(c, std::vector<int32_t>(513, 1)); }),
+            "text_encoder: 513 tokens, at most 512 fit; cut the prompt's ids first");
+}
+
+TEST(Umt5, BucketsAreThePublishedOnes) {
+  for (const auto& [distance, bucket] : std::vector<std::pair<int, int>>{{0, 0},
+                                                                         {-1, 1},
+                                                                         {1, 17},
+                                                                         {-7, 7},
+                                                                         {-8, 8},
+                                                                         {8, 24},
+                                                                         {-16, 10},
+                                                                         {12, 25},
+                                                                         {23, 27},
+                                                                         {45, 28},
+                                                                         {-64, 14},
+                                                                         {91, 31},
+                                                                         {128, 31},
+                                                                         {-511, 15}})
+    EXPECT_EQ(umt5_bucket(distance), bucket) << distance;
+}
+
+TEST(Umt5, NamesVariantsThatAreNotBuilt) {
+  const auto fault = [](const char* json) { return words([&] { umt5_config(parse_json(json, "test")); }); };
+  EXPECT_EQ(fault(R"({"feed_forward_proj": "relu"})"),
+            "text_encoder: feed_forward_proj \"relu\" is not built; gated-gelu is");
+  EXPECT_EQ(fault(R"({"relative_attention_num_buckets": 64})"),
+            "text_encoder: 64 position buckets up to 128 are not built; 32 up to 128 are");
+  EXPECT_EQ(fault(R"({"d_model": -4})"), "text_encoder: d_model is -4");
+}
+
+}  // namespace
+}  // namespace zoetrope
