@@ -9,7 +9,7 @@
 namespace zoetrope {
 namespace {
 
-bool matches(const Recipe& recipe, const ModelFacts& model) {
+bool matches(const Recipe& recipe, const ModelInfo& model) {
   const Json facts = {{"class", model.pipeline_class},
                       {"experts", model.experts},
                       {"dim", model.dim},
@@ -30,7 +30,7 @@ void apply(Ask& ask, const Json& fields) {
 }
 
 // What diffusers' WanPipeline does when its caller says nothing but the prompt.
-Ask folder_defaults(const ModelFacts& model) {
+Ask folder_defaults(const ModelInfo& model) {
   Ask ask;
   ask.negative_prompt = "";
   ask.width = 832, ask.height = 480, ask.num_frames = 81, ask.fps = 16, ask.steps = 50;
@@ -51,14 +51,14 @@ std::vector<Recipe> read_recipes() {
   return recipes;
 }
 
-const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelFacts& model) {
+const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelInfo& model) {
   for (const Recipe& recipe : recipes)
     if (matches(recipe, model)) return recipe;
   fail(Code::unsupported, model.source, ": no recipe for a ", model.pipeline_class, " with ", model.experts,
        " expert(s), width ", model.dim, ", ", model.layers, " layers, ", model.in_channels, " latent channels");
 }
 
-Ask defaults(const Recipe& recipe, const ModelFacts& model, const std::string& kind, const std::string& preset) {
+Ask defaults(const Recipe& recipe, const ModelInfo& model, const std::string& kind, const std::string& preset) {
   Ask ask = folder_defaults(model);
   if (kind == "original") apply(ask, recipe.original);
   if (preset == "draft") apply(ask, recipe.draft);

@@ -15,9 +15,9 @@ struct Recipe {
 };
 
 std::vector<Recipe> read_recipes();
-const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelFacts& model);
+const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelInfo& model);
 
 // The fields of a recipe as an Ask: kind is "original" or "folder", preset "standard" or "draft".
-Ask defaults(const Recipe& recipe, const ModelFacts& model, const std::string& kind, const std::string& preset);
+Ask defaults(const Recipe& recipe, const ModelInfo& model, const std::string& kind, const std::string& preset);
 
 }  // namespace zoetrope

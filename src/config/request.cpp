@@ -38,7 +38,7 @@ FrameCount count_frames(int asked, const std::string& policy) {
        ", or a frames policy (floor, ceil)");
 }
 
-Request resolve(const Ask& ask, const ModelFacts& model, uint64_t fresh_seed) {
+Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
   const auto recipes = read_recipes();
   const Recipe& recipe = find_recipe(recipes, model);
   const std::string kind = ask.recipe.value_or("original"), preset = ask.preset.value_or("standard");

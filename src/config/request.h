@@ -42,7 +42,7 @@ struct Request {
 };
 
 // What of a model a request depends on.
-struct ModelFacts {
+struct ModelInfo {
   std::string pipeline_class;  // "WanPipeline"
   std::string source;          // folder or name, for messages
   int experts = 1;
@@ -53,7 +53,7 @@ struct ModelFacts {
 };
 
 // Fills what is unset from the recipe of the model and checks everything. `fresh_seed` is used where none is given.
-Request resolve(const Ask& ask, const ModelFacts& model, uint64_t fresh_seed);
+Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed);
 
 // num_frames under a policy: {frames to compute (4k + 1), frames to drop}.
 struct FrameCount {

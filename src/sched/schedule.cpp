@@ -8,17 +8,15 @@
 namespace zoetrope {
 namespace {
 
-constexpr double end_of_grid = 0.001;  // 1 / train_timesteps of the released models
-
 double shifted(double u, double shift) { return shift * u / (1 + (shift - 1) * u); }
 
 std::vector<double> flow_sigmas(const SchedulerConfig& config, int steps, Grid grid) {
+  // In the order of operations of numpy's linspace, since a timestep is truncated: another order gives other timesteps
+  // at some (shift, steps). The authors start from 0.999 as an fp32 number.
+  const double first = grid == Grid::diffusers ? 1 : 0.999f, last = grid == Grid::diffusers ? 0.001 : 0;
+  const double step = (last - first) / steps;
   std::vector<double> sigmas;
-  for (int i = 0; i < steps; ++i) {
-    const double part = static_cast<double>(i) / steps;
-    const double u = grid == Grid::diffusers ? 1 + part * (end_of_grid - 1) : (1 - end_of_grid) * (1 - part);
-    sigmas.push_back(shifted(u, config.flow_shift));
-  }
+  for (int i = 0; i < steps; ++i) sigmas.push_back(shifted(i * step + first, config.flow_shift));
   if (std::fabs(sigmas[0] - 1) < 1e-6) sigmas[0] -= 1e-6;  // lambda of 1 would be infinite
   return sigmas;
 }

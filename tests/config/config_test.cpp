@@ -9,21 +9,21 @@
 namespace zoetrope {
 namespace {
 
-ModelFacts a14b() {
-  ModelFacts model;
+ModelInfo a14b() {
+  ModelInfo model;
   model.pipeline_class = "WanPipeline", model.source = "wan22";
   model.experts = 2, model.dim = 5120, model.layers = 40, model.in_channels = 16;
   model.boundary_ratio = 0.875, model.folder_flow_shift = 3.0;
   return model;
 }
 
-ModelFacts small() {
-  ModelFacts model = a14b();
+ModelInfo small() {
+  ModelInfo model = a14b();
   model.experts = 1, model.dim = 1536, model.boundary_ratio.reset();
   return model;
 }
 
-std::string asked(const ModelFacts& model, const char* field, const char* value) {
+std::string asked(const ModelInfo& model, const char* field, const char* value) {
   return words([&] {
     Ask ask;
     set(ask, request_field(field), std::string(value));
@@ -70,7 +70,7 @@ TEST(Recipes, TellAnEmptyNegativePromptFromNone) {
 
 TEST(Recipes, EveryRowIsComplete) {
   for (const Recipe& recipe : read_recipes()) {
-    ModelFacts model = a14b();
+    ModelInfo model = a14b();
     model.experts = recipe.match.at("experts");
     model.dim = recipe.match.value("dim", 64);
     for (const char* preset : {"standard", "draft"}) {
