@@ -22,6 +22,8 @@ class Region {
   size_t committed() const { return committed_; }  // pages held now
   const std::string& name() const { return name_; }
 
+  void* data() const { return pages_->base(); }
+
   void rewind(size_t mark);  // back to an earlier used()
   void trim();               // give back the pages above used()
   void reset_peak() { peak_ = used_; }

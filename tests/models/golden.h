@@ -18,6 +18,7 @@ class Golden {
   Json config() const { return parse_json(fact("config"), "config"); }
   uint64_t seed() const { return std::stoull(fact("seed")); }
   double number(const char* name) const { return std::stod(fact(name)); }
+  const std::string& fact(const char* name) const { return file_.metadata().at(name); }
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   Shape shape(const std::string& name) const { return file_.find(name)->shape; }
 
@@ -32,8 +33,6 @@ class Golden {
   }
 
  private:
-  const std::string& fact(const char* name) const { return file_.metadata().at(name); }
-
   SafetensorsFile file_;
 };
 
@@ -88,6 +87,7 @@ class Taps {
     compared_ = compared;
   }
   size_t compared() const { return compared_; }
+  const std::vector<float>& values(const std::string& name) const { return values_.at(name); }
 
  private:
   Rank& rank_;

@@ -1,0 +1,27 @@
+#include "pipeline/hooks.h"
+
+#include "base/error.h"
+
+namespace zoetrope {
+
+const char* name(Stage stage) {
+  switch (stage) {
+    case Stage::load:
+      return "load";
+    case Stage::text_encode:
+      return "text_encode";
+    case Stage::denoise:
+      return "denoise";
+    case Stage::vae_decode:
+      return "vae_decode";
+    case Stage::encode:
+      return "encode";
+  }
+  return "unknown";
+}
+
+void Hooks::check() const {
+  if (stop.stop_requested()) fail(Code::cancelled, "cancelled");
+}
+
+}  // namespace zoetrope

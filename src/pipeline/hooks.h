@@ -1,0 +1,39 @@
+// What a run tells its caller, and how the caller stops it. Looked at between steps and between decoded chunks.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+
+namespace zoetrope {
+
+enum class Stage : uint8_t { load, text_encode, denoise, vae_decode, encode };
+const char* name(Stage stage);
+
+struct Progress {
+  Stage stage = Stage::load;
+  int done = 0, total = 0;  // steps of the denoise, frames of the decode; 0 of 0 while a stage has no measure
+  double seconds = 0;       // since the stage began
+};
+
+struct Hooks {
+  std::stop_token stop;
+  std::function<void(const Progress&)> progress;  // may be empty
+
+  void check() const;  // Error(cancelled) once a stop was asked for
+  void report(const Progress& now) const {
+    if (progress) progress(now);
+  }
+};
+
+// Receives the video behind the decoder, frame by frame, in order.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  virtual void begin(int width, int height, int frames, int fps) = 0;
+  virtual void frame(std::span<const uint8_t> rgb) = 0;  // [H, W, 3]; copied before it returns, never waits long
+  virtual void finish() = 0;                             // the result is readable under its name when this returns
+};
+
+}  // namespace zoetrope

@@ -1,0 +1,45 @@
+#include "pipeline/latents.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "io/safetensors.h"
+#include "sched/noise.h"
+
+namespace zoetrope {
+namespace {
+
+std::vector<float> noise(const Request& request, const Shape& shape) {
+  const int64_t positions = shape[0] * shape[1] * shape[2], channels = shape[3];
+  std::vector<float> drawn(static_cast<size_t>(shape.size())), laid_out(drawn.size());
+  fill_normal(drawn, request.seed, parse_noise(request.noise));
+  for (int64_t ch = 0; ch < channels; ++ch)
+    for (int64_t p = 0; p < positions; ++p) laid_out[p * channels + ch] = drawn[ch * positions + p];
+  return laid_out;
+}
+
+std::vector<float> from_file(const std::string& path, const Shape& shape) {
+  const SafetensorsFile file(path);
+  const TensorEntry* entry = file.find("latents");
+  require(entry != nullptr, path, ": holds no tensor \"latents\"");
+  require(entry->shape == shape && entry->dtype == DType::f32, path, ": latents are ", entry->shape, " ", entry->dtype,
+          ", this request needs ", shape, " fp32 (frames, rows, columns, channels)");
+  std::vector<float> values(static_cast<size_t>(shape.size()));
+  std::memcpy(values.data(), file.bytes(*entry).data(), values.size() * sizeof(float));
+  for (const float value : values) require(std::isfinite(value), path, ": latents hold a value that is not finite");
+  return values;
+}
+
+}  // namespace
+
+Tensor initial_latents(Ctx& c, const Request& request, const Shape& shape) {
+  const Tensor latents = c.empty(shape, DType::f32);
+  if (c.dry()) return latents;
+  const auto values = request.latents.empty() ? noise(request, shape) : from_file(request.latents, shape);
+  c.upload(values.data(), latents);
+  return latents;
+}
+
+}  // namespace zoetrope

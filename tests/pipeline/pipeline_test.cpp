@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "config/fields.h"
+#include "io/tokenizer.h"
+#include "models/golden.h"
+#include "pipeline/facts.h"
+#include "pipeline/text_to_video.h"
+#include "support/toy.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+struct Frames final : FrameSink {
+  int width = 0, height = 0, announced = 0, got = 0;
+  bool finished = false;
+  std::vector<uint8_t> bytes;
+
+  void begin(int w, int h, int frames, int) override { width = w, height = h, announced = frames; }
+  void frame(std::span<const uint8_t> rgb) override {
+    ++got;
+    bytes.insert(bytes.end(), rgb.begin(), rgb.end());
+  }
+  void finish() override { finished = true; }
+};
+
+// A toy, loaded, with small requests.
+struct Toy {
+  explicit Toy(const std::string& kind, DType dtype = DType::f32)
+      : source(toy_source(kind)), info(model_info(source)), pipeline(cpu, source, dtype, dtype, {}) {}
+
+  Request request(Ask ask) const {
+    ask.width = ask.width.value_or(64), ask.height = ask.height.value_or(48);
+    ask.num_frames = ask.num_frames.value_or(9), ask.steps = ask.steps.value_or(2);
+    return resolve(ask, info, 1);
+  }
+  Frames run(const Request& r, const Hooks& hooks = {}) {
+    const auto tokenizer = Tokenizer::open(toy_configs("tokenizer"));
+    Frames frames;
+    pipeline.run(cpu, r, scheduler_config(source, r), encode_prompts(*tokenizer, r), hooks, frames);
+    return frames;
+  }
+
+  CpuCtx cpu;
+  ModelSource source;
+  ModelInfo info;
+  TextToVideo pipeline;
+};
+
+double psnr(const std::vector<float>& a, const std::vector<float>& b) {  // of values in [0, 1]
+  double sum = 0;
+  for (size_t i = 0; i < b.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  return -10 * std::log10(sum / static_cast<double>(b.size()));
+}
+
+// The request that a recording was made with. Its latents are torch's noise of that seed, so ours must be, too.
+Ask asked(const Golden& golden) {
+  Ask ask;
+  ask.prompt = golden.fact("prompt");
+  ask.recipe = "folder";
+  ask.negative_prompt = golden.fact("negative_prompt");
+  for (const char* field :
+       {"width", "height", "num_frames", "steps", "guidance_scale", "guidance_scale_2", "flow_shift"})
+    if (golden.fact(field) != "null") set(ask, request_field(field), golden.fact(field));
+  ask.schedule = golden.fact("grid");
+  ask.seed = std::stoull(golden.fact("latents_seed"));
+  return ask;
+}
+
+class PipelineGolden : public testing::TestWithParam<std::string> {};
+
+// diffusers' whole pipeline on the same weights and latents: 1e-4 on latents, 80 dB on frames.
+TEST_P(PipelineGolden, FollowsDiffusersStepByStep) {
+  const Golden golden("pipeline/" + GetParam());
+  Toy toy(GetParam().substr(0, GetParam().find('_')));
+  const Request r = toy.request(asked(golden));
+  ASSERT_EQ(r.guided(), golden.has("negative_embeds"));
+
+  const auto tokenizer = Tokenizer::open(toy_configs("tokenizer"));
+  const PromptIds ids = encode_prompts(*tokenizer, r);
+  const auto wanted = golden.values<int64_t>("prompt_ids");
+  EXPECT_EQ(std::vector<int64_t>(ids.positive.begin(), ids.positive.end()), wanted);
+
+  Taps taps(toy.cpu.rank);
+  Frames frames;
+  toy.pipeline.run(toy.cpu, r, scheduler_config(toy.source, r), ids, {}, frames);
+  EXPECT_LE(relative_error(taps.values("prompt embedding"), golden.values("prompt_embeds")), 2e-5);
+  const auto after = golden.values("after");  // the latents after each of the first four steps
+  const size_t n = after.size() / 4;
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_LE(relative_error(taps.values(cat("latents.", i)), {after.begin() + i * n, after.begin() + (i + 1) * n}),
+              1e-4)
+        << "step " << i;
+  EXPECT_LE(relative_error(taps.values(cat("latents.", r.steps - 1)), golden.values("final")), 1e-4);
+  if (!golden.has("video")) return;
+  std::vector<float> video;
+  for (int t = 0; t < r.latent_frames(); ++t)
+    for (const float v : taps.values(cat("video.", t))) video.push_back(std::clamp(v * 0.5f + 0.5f, 0.0f, 1.0f));
+  EXPECT_GE(psnr(video, golden.values("video")), 80);
+}
+
+INSTANTIATE_TEST_SUITE_P(Toys, PipelineGolden,
+                         testing::Values("wan_4", "wan_4_unguided", "wan_8_negative_shift12", "wan-a14b_4",
+                                         "wan-a14b_4_one_scale", "wan-a14b_4_first_scale_1", "wan-a14b_8",
+                                         "wan-a14b_8_negative_shift12", "wan-a14b_8_native12"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(Pipeline, SendsEveryFrameOnceAndInOrder) {
+  Toy toy("wan");
+  Ask ask;
+  const Frames frames = toy.run(toy.request(ask));
+  EXPECT_EQ(frames.width, 64);
+  EXPECT_EQ(frames.height, 48);
+  EXPECT_EQ(frames.announced, 9);
+  EXPECT_EQ(frames.got, 9);
+  EXPECT_EQ(frames.bytes.size(), 9u * 64 * 48 * 3);
+  EXPECT_TRUE(frames.finished);
+}
+
+TEST(Pipeline, DropsTheFramesOfThePolicyCeil) {
+  Toy toy("wan");
+  Ask ask;
+  ask.num_frames = 7, ask.frames_policy = "ceil";
+  EXPECT_EQ(toy.run(toy.request(ask)).got, 7);
+}
+
+TEST(Pipeline, GivesTheSameBytesTwice) {
+  Toy toy("wan-a14b");
+  const Request r = toy.request({});
+  EXPECT_EQ(toy.run(r).bytes, toy.run(r).bytes);
+}
+
+TEST(Pipeline, LeavesNoTraceInMemory) {
+  Toy toy("wan");
+  toy.run(toy.request({}));
+  EXPECT_EQ(toy.cpu.c.request().used(), 0u);
+  EXPECT_EQ(toy.cpu.c.scratch().used(), 0u);
+}
+
+// Public report: scales swapped between tools. The first is the high-noise expert's, and the first steps are its own.
+TEST(Pipeline, GivesTheFirstScaleToTheHighNoiseExpert) {
+  Toy toy("wan-a14b");
+  Ask ask;
+  ask.prompt = "a cat";  // not the negative one, or guidance has nothing to scale
+  ask.steps = 4, ask.guidance_scale = 4, ask.guidance_scale_2 = 4, ask.recipe = "folder";
+  const auto latents = [&](const Ask& a) {
+    Taps taps(toy.cpu.rank);
+    toy.run(toy.request(a));
+    return std::vector{taps.values("latents.0"), taps.values("latents.1"), taps.values("latents.2")};
+  };
+  const auto base = latents(ask);
+  ask.guidance_scale_2 = 9;
+  const auto low = latents(ask);
+  EXPECT_EQ(base[0], low[0]);
+  EXPECT_EQ(base[1], low[1]);
+  EXPECT_NE(base[2], low[2]);
+  ask.guidance_scale_2 = 4, ask.guidance_scale = 9;
+  EXPECT_NE(base[0], latents(ask)[0]);
+}
+
+TEST(Pipeline, StopsBetweenSteps) {
+  Toy toy("wan");
+  std::stop_source stop;
+  int last = 0;
+  Hooks hooks{stop.get_token(), [&](const Progress& now) {
+                if (now.stage == Stage::denoise && now.done == 2) stop.request_stop();
+                if (now.stage == Stage::denoise) last = now.done;
+              }};
+  Ask ask;
+  ask.steps = 6;
+  const Request r = toy.request(ask);
+  EXPECT_EQ(words([&] { toy.run(r, hooks); }), "cancelled");
+  EXPECT_EQ(last, 2);
+  EXPECT_EQ(toy.cpu.c.request().used(), 0u);
+  EXPECT_EQ(toy.run(r).got, 9);  // and the next one works
+}
+
+TEST(Pipeline, ReportsProgressThatOnlyGrows) {
+  Toy toy("wan");
+  std::vector<std::pair<Stage, int>> seen;
+  toy.run(toy.request({}), {{}, [&](const Progress& now) { seen.emplace_back(now.stage, now.done); }});
+  EXPECT_TRUE(std::ranges::is_sorted(seen));
+  EXPECT_EQ(seen.back().first, Stage::encode);
+}
+
+TEST(Pipeline, RefusesToShowWhatIsNotFinite) {
+  Toy toy("wan");
+  const Request r = toy.request({});
+  // Weights stand in for a bad checkpoint: one NaN in the output layer.
+  for (auto& [component, region] : toy.cpu.rank.weights)
+    if (component == "transformer") {
+      auto* bytes = static_cast<float*>(region.data());
+      bytes[region.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
+    }
+  EXPECT_TRUE(words([&] { toy.run(r); }).starts_with("denoise: step 1 of 2 (transformer) holds "));
+}
+
+TEST(Facts, RefuseTheVaeOfAnotherModel) {
+  ModelSource source = toy_source("wan");
+  source.parts.at("transformer").config["in_channels"] = 8;
+  source.parts.at("transformer").config["out_channels"] = 8;
+  EXPECT_TRUE(
+      words([&] { model_info(source); }).ends_with("this VAE makes latents of 16 channels, the transformer takes 8"));
+}
+
+}  // namespace
+}  // namespace zoetrope
