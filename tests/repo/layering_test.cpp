@@ -78,6 +78,14 @@ TEST(Layering, FindsFilesAndHeadersOutsideEveryLayer) {
   expect_one(includes("src/core/x.cpp", "#include \"x.h\""), "\"x.h\", which lies in no layer");
 }
 
+TEST(Layering, ToolsNameTheirOwnFilesAndNoLayer) {
+  EXPECT_EQ(all(includes("tools/mp4/main.cpp", "#include \"video.h\"\n#include <libavutil/pixdesc.h>\n")), "");
+  expect_one(includes("tools/mp4/main.cpp", "#include \"core/ctx.h\""),
+             "of core, but may include only base and nothing");
+  expect_one(includes("tools/mp4/main.cpp", "#include \"../../src/core/ctx.h\""), "which lies in no layer");
+  expect_one(includes("tools/mp4/main.cpp", "#include <dnnl.h>"), "which is for ops/cpu");
+}
+
 TEST(Layering, SeesNoIncludeInAComment) {
   EXPECT_EQ(all(includes("src/core/x.cpp", "// #include \"ops/ops.h\"\n/*\n#include <dnnl.hpp>\n*/\n")), "");
   expect_one(includes("src/core/x.cpp", "const char* a = \"/*\";\n#include \"ops/ops.h\"\n"), ":2: core includes");
