@@ -91,4 +91,8 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder) {
                                    tokenizer.value("added_tokens", Json()));
 }
 
+std::unique_ptr<Tokenizer> Tokenizer::from_model(std::string_view spiece_model) {
+  return std::make_unique<Unigram>(std::string(spiece_model), "spiece.model", false);
+}
+
 }  // namespace zoetrope

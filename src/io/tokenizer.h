@@ -19,6 +19,8 @@ class Tokenizer {
   // tokenizer_config.json and special_tokens_map.json. Error(invalid): nothing usable, by file; Error(unsupported):
   // another kind of tokenizer.
   static std::unique_ptr<Tokenizer> open(const std::filesystem::path& folder);
+  // A SentencePiece model in memory, UMT5's special tokens.
+  static std::unique_ptr<Tokenizer> from_model(std::string_view spiece_model);
   virtual ~Tokenizer() = default;
 
   // At most max_tokens ids, the last of them </s> (1 for UMT5); no padding. An empty prompt is the </s> alone.

@@ -1,0 +1,54 @@
+// A child process without a shell: its three standard streams given, everything else closed.
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace zoetrope {
+
+// An owned file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct FdPair {
+  Fd ours, theirs;
+};
+FdPair make_pipe();         // ours reads what theirs writes
+FdPair make_socket_pair();  // so that writes can be told not to raise SIGPIPE
+
+// Runs in a process group of its own: a Ctrl-C at the terminal reaches us, and we decide. Killed when it goes out of
+// scope.
+class Child {
+ public:
+  // A negative descriptor is /dev/null. Error(invalid) if the program cannot be started.
+  Child(const std::filesystem::path& program, const std::vector<std::string>& arguments, int in, int out, int err);
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child();
+
+  void kill();
+  // Waits for its end and says how it ended: empty for exit status 0, else "ended with status 3", "was killed (signal
+  // 9)".
+  std::string wait();
+
+ private:
+  pid_t pid_ = -1;
+  int status_ = -1;
+};
+
+}  // namespace zoetrope
