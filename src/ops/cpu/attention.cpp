@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/transpose.h"
 #include "ops/cpu/vec.h"
 
 namespace zoetrope {
@@ -16,17 +17,6 @@ constexpr int64_t query_block = 8 * tile_rows;  // queries that share a packed t
 constexpr float none = -std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
-
-// to[d][j] = key j's element d, for j < count; `to` is [depth, key_tile] and zero elsewhere already.
-template <class X>
-ZOETROPE_CLONES void pack_keys(const X* from, int64_t row, int64_t count, int64_t width, float* to) {
-  constexpr int64_t block = 16;
-  for (int64_t d = 0; d < width; d += block) {
-    const int64_t deep = std::min(block, width - d);
-    for (int64_t j = 0; j < count; ++j)
-      for (int64_t i = 0; i < deep; ++i) to[(d + i) * key_tile + j] = load(from[j * row + d + i]);
-  }
-}
 
 // One query's row of a tile of logits: scale, bias (may be null), only the first `seen` count. On return `logits` holds
 // exp(logit - max), *max and *sum are brought up to date, and the factor for what was accumulated before is returned.
@@ -41,8 +31,10 @@ ZOETROPE_CLONES float soften(float* logits, float scale, const float* bias, int6
   for (int64_t j = 0; j < key_tile; j += lanes)
     for (int64_t lane = 0; lane < lanes; ++lane)
       largest[lane] = logits[j + lane] > largest[lane] ? logits[j + lane] : largest[lane];
-  float top = largest[0];
-  for (int64_t lane = 1; lane < lanes; ++lane) top = largest[lane] > top ? largest[lane] : top;
+  for (int64_t width = lanes / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane)
+      largest[lane] = largest[lane + width] > largest[lane] ? largest[lane + width] : largest[lane];
+  const float top = largest[0];
   if (top == none) {  // nothing seen so far, or nothing but NaN, which has to come through
     for (int64_t j = 0; j < seen; ++j) *sum = logits[j] != logits[j] ? logits[j] : *sum;
     for (int64_t j = 0; j < key_tile; ++j) logits[j] = 0;
@@ -130,7 +122,8 @@ class Block {
       std::fill_n(packed_values_, key_tile * depth_, 0.0f);
     }
     with_type(p_.k.dtype(), [&]<class X>(X) {
-      pack_keys(p_.k.token<X>(key) + key_head() * width_, p_.k.row, count, width_, keys_);
+      transpose(static_cast<const X*>(p_.k.token<X>(key)) + key_head() * width_, p_.k.row, count, width_, keys_,
+                key_tile);
       for (int64_t j = 0; j < count; ++j)
         widen(p_.v.token<X>(key + j) + key_head() * width_, width_, packed_values_ + j * depth_);
     });

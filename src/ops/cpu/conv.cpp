@@ -87,7 +87,8 @@ void CpuBackend::conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options,
       }
     });
   };
-  product(c.pool(), tiles_, workspaces_, y.size() / outputs, w, load_rows, store_rows);
+  product(c.pool(), tiles_, workspaces_, y.size() / outputs, w.view({outputs, w.size() / outputs}), load_rows,
+          store_rows);
 }
 
 }  // namespace zoetrope

@@ -20,7 +20,7 @@ class Workspaces {
  public:
   class Lease {
    public:
-    Lease(Workspaces& owner, Buffer buffer) : owner_(owner), buffer_(std::move(buffer)) {}
+    Lease(Workspaces& owner, int64_t floats) : owner_(owner), buffer_(owner.fetch(floats)) {}
     ~Lease() { owner_.put_back(std::move(buffer_)); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -41,9 +41,10 @@ class Workspaces {
   static constexpr int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
 
   // A lease of `floats` in all; each part taken from it counts padded to 16.
-  Lease take(int64_t floats);
+  Lease take(int64_t floats) { return {*this, floats}; }
 
  private:
+  Buffer fetch(int64_t floats);
   void put_back(Buffer buffer);
 
   std::mutex mutex_;
