@@ -64,9 +64,8 @@ class Taps {
     rank.tap = [this](Ctx& c, std::string_view name, const Tensor& value) {
       if (!values_.contains(std::string(name))) order_.emplace_back(name);
       auto& all = values_[std::string(name)];
-      std::vector<float> more(static_cast<size_t>(value.size()));
       c.stream().sync();
-      more = values_of(value);
+      const std::vector<float> more = values_of(value);
       all.insert(all.end(), more.begin(), more.end());
     };
   }

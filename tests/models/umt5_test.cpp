@@ -33,19 +33,20 @@ TEST_P(Umt5Golden, MatchesTheReference) {
   }
   EXPECT_EQ(hidden.shape(), run.golden.shape("hidden"));
   const double error = relative_error(values_of(hidden), run.golden.values("hidden"));
-  RecordProperty("error", std::to_string(error));
+  RecordProperty("error", cat(error));
   EXPECT_LE(error, run.bound());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, Umt5Golden,
                          testing::Values("a_1", "a_7", "a_77", "a_512", "b_1", "b_7", "b_77", "b_512"));
 
-TEST(Umt5, Bf16StaysCloseToTheFp32Reference) {
-  for (const char* name : {"umt5/a_77", "umt5/b_77"}) {
-    Replay run(name, DType::bf16);
+// Beside each case: the relative L2 distance of transformers in bf16, on the same weights, to the same reference.
+TEST(Umt5, Bf16IsNoFurtherFromTheFp32ReferenceThanTransformers) {
+  for (const auto& [name, theirs] : {std::pair{"a_77", 8.0e-3}, {"b_77", 9.5e-3}}) {
+    Replay run(cat("umt5/", name), DType::bf16);
     const double error = relative_l2(values_of(run.model.forward(run.cpu.c, run.ids)), run.golden.values("hidden"));
-    RecordProperty(name + 5, std::to_string(error));
-    EXPECT_LE(error, 1e-2) << name;
+    RecordProperty(name, cat(error));
+    EXPECT_LE(error, theirs) << name;
     EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
   }
 }

@@ -50,7 +50,7 @@ TEST_P(WanGolden, MatchesTheReference) {
     }
     EXPECT_EQ(v.shape(), run.golden.shape("out"));
     const double error = relative_error(values_of(v), run.golden.values("out"));
-    RecordProperty(fused ? "error_fused" : "error_plain", std::to_string(error));
+    RecordProperty(fused ? "error_fused" : "error_plain", cat(error));
     EXPECT_LE(error, bound);
   }
 }
@@ -59,13 +59,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WanGolden,
                          testing::Values("a_3x2x6", "a_3x2x6_float", "a_3x6x10", "a_5x6x10", "b_3x2x6", "b_3x2x6_float",
                                          "b_3x6x10", "b_5x6x10", "c_3x2x6", "c_3x2x6_float", "c_3x6x10", "c_5x6x10"));
 
-// bf16 rounds the operands of products; the residual stream stays fp32.
-TEST(Wan, Bf16StaysCloseToTheFp32Reference) {
-  for (const char* name : {"wan/a_3x6x10", "wan/b_5x6x10", "wan/c_3x6x10"}) {
-    Replay run(name, DType::bf16);
+// bf16 rounds the operands of products; the residual stream stays fp32. Beside each case: the relative L2 distance of
+// diffusers 0.42.1 in bf16, on the same weights, to the same reference.
+TEST(Wan, Bf16IsNoFurtherFromTheFp32ReferenceThanDiffusers) {
+  for (const auto& [name, theirs] : {std::pair{"a_3x6x10", 5.3e-3}, {"b_5x6x10", 6.7e-3}, {"c_3x6x10", 5.6e-3}}) {
+    Replay run(cat("wan/", name), DType::bf16);
     const double error = relative_l2(values_of(run.forward()), run.golden.values("out"));
-    RecordProperty(name + 4, std::to_string(error));
-    EXPECT_LE(error, 1e-2) << name;
+    RecordProperty(name, cat(error));
+    EXPECT_LE(error, theirs) << name;
     EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
   }
 }

@@ -52,7 +52,7 @@ TEST_P(WanVaeGolden, MatchesTheReference) {
   }
   ASSERT_EQ(video.size(), want.size());
   const double error = relative_error(video, want);
-  RecordProperty("error", std::to_string(error));
+  RecordProperty("error", cat(error));
   EXPECT_LE(error, bound);
 }
 
@@ -69,12 +69,15 @@ TEST(WanVae, RefusesWidthsThatTheDeviceCannotPad) {
             "vae: 4 latent channels and 12 of the decoder's last stage; on this device both must be multiples of 8");
 }
 
-TEST(WanVae, Bf16StaysCloseToTheFp32Reference) {
-  Replay run("wan_vae/a_2x5x3", DType::bf16);
-  const double error = relative_l2(run.decode(), run.golden.values("out"));
-  RecordProperty("error", std::to_string(error));
-  EXPECT_LE(error, 3e-2);
-  EXPECT_GE(error, 1e-4) << "this cannot be bf16";
+// Beside each case: the relative L2 distance of diffusers 0.42.1 in bf16, on the same weights, to the same reference.
+TEST(WanVae, Bf16IsNoFurtherFromTheFp32ReferenceThanDiffusers) {
+  for (const auto& [name, theirs] : {std::pair{"a_2x5x3", 2.0e-2}, {"a_5x3x4", 2.2e-2}, {"b_2x5x3", 1.55e-2}}) {
+    Replay run(cat("wan_vae/", name), DType::bf16);
+    const double error = relative_l2(run.decode(), run.golden.values("out"));
+    RecordProperty(name, cat(error));
+    EXPECT_LE(error, theirs) << name;
+    EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
+  }
 }
 
 TEST(WanVae, StreamsDoNotSeeEachOther) {
@@ -100,17 +103,14 @@ TEST(WanVae, GivesScratchBack) {
   EXPECT_EQ(run.decode(), once);
 }
 
-// A latent frame of zeros is the statistics' mean.
-TEST(WanVae, ScalesLatentsBack) {
+TEST(WanVae, ScalesLatentsBackAndSaysTheSizesOfFrames) {
   Replay run("wan_vae/a_1x4x6");
-  std::vector<float> z;
-  run.cpu.rank.tap = [&](Ctx&, std::string_view name, const Tensor& x) {
-    if (name == "post_quant") z = values_of(x);
-  };
-  run.decode();
-  EXPECT_EQ(z.size(), run.golden.values("z").size());
-  EXPECT_EQ(run.decoder.config().frames_of(21), 81);
-  EXPECT_EQ(run.decoder.config().spatial_factor(), 8);
+  const WanVaeConfig& config = run.decoder.config();
+  std::vector<float> scaled = run.golden.values("latents");
+  for (size_t i = 0; i < scaled.size(); ++i) scaled[i] = scaled[i] * config.std[i % 16] + config.mean[i % 16];
+  EXPECT_LE(relative_error(scaled, run.golden.values("z")), 1e-6);
+  EXPECT_EQ(config.frames_of(21), 81);
+  EXPECT_EQ(config.spatial_factor(), 8);
 }
 
 TEST(WanVae, RefusesFramesThatDoNotFit) {
