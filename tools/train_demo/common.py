@@ -84,22 +84,22 @@ class Muon(torch.optim.Optimizer):
 
 
 class Optimisers:
-    """Muon for hidden matrices, AdamW for the rest, one schedule."""
+    """Muon (rate matrix_lr) for the hidden matrices, AdamW (rate lr) for the rest, one schedule."""
 
-    def __init__(self, named, lr, matrix, betas=(0.9, 0.95), weight_decay=0.01, fused=False):
+    def __init__(self, named, lr, matrix=lambda n, p: False, matrix_lr=0.0, betas=(0.9, 0.95), weight_decay=0.01, fused=False):
         named = [(n, p) for n, p in named if p.requires_grad]
         hidden = [p for n, p in named if matrix(n, p)]
         rest = [p for n, p in named if not matrix(n, p)]
         self.parts = [torch.optim.AdamW(rest, lr=lr, betas=betas, weight_decay=weight_decay, fused=fused)]
         if hidden:
-            self.parts.append(Muon([dict(params=hidden)], lr=lr, weight_decay=weight_decay))
-        self.lr, self.params = lr, [p for _, p in named]
+            self.parts.append(Muon(hidden, lr=matrix_lr, weight_decay=weight_decay))
+        self.rates, self.params = [lr, matrix_lr], [p for _, p in named]
 
     def step(self, factor, clip=1.0):
         norm = torch.nn.utils.clip_grad_norm_(self.params, clip, foreach=True)
-        for part in self.parts:
+        for part, rate in zip(self.parts, self.rates):
             for group in part.param_groups:
-                group["lr"] = self.lr * factor
+                group["lr"] = rate * factor
             part.step()
         for p in self.params:
             p.grad = None

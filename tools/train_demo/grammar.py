@@ -72,6 +72,18 @@ def sample_scenes(count, seed):
     return scene
 
 
+def scene_of(asked, seed):
+    """A scene for each list of {colour, shape, size, motion} names, on random backgrounds; as sample_scenes gives them."""
+    rng = np.random.default_rng(seed)
+    tables = dict(colour=COLOUR_NAMES, shape=SHAPES, size=SIZES, motion=MOTIONS)
+    pair = lambda objects: (list(objects) * 2)[:2]
+    scene = {k: np.array([[t.index(o[k]) for o in pair(objects)] for objects in asked]) for k, t in tables.items()}
+    scene["objects"] = np.array([len(objects) for objects in asked])
+    scene["back"] = np.array([rng.permutation(len(BACKGROUNDS))[:2] for _ in asked])
+    scene["gradient"] = rng.integers(0, 4, len(asked))
+    return scene
+
+
 def describe_object(scene, i, o, rng, always_size=False):
     """('a small red circle', motion name) of object o of scene i."""
     words = []
@@ -123,11 +135,7 @@ def evaluation_prompts(count=60, seed=2024):
             wanted = combos[rng.integers(0, len(combos))]
             if wanted[3] == (n + n // 5 + 2 * len(chosen)) % 4 and wanted[0] not in [c[0] for c in chosen]:
                 chosen.append(wanted)
-        chosen += chosen[: 2 - objects]
-        column = lambda k: np.array([[c[k] for c in chosen]])
-        scene = dict(objects=np.array([objects]), colour=column(0), shape=column(1), size=column(2), motion=column(3),
-                     back=np.array([rng.permutation(len(BACKGROUNDS))[:2]]), gradient=np.array([rng.integers(0, 4)]))
-        asked = [dict(colour=COLOUR_NAMES[c], shape=SHAPES[s], size=SIZES[z], motion=MOTIONS[m])
-                 for c, s, z, m in chosen[:objects]]
+        asked = [dict(colour=COLOUR_NAMES[c], shape=SHAPES[s], size=SIZES[z], motion=MOTIONS[m]) for c, s, z, m in chosen]
+        scene = scene_of([asked], seed + n)
         prompts.append(dict(id=n, seed=1000 + n, prompt=caption(scene, 0, rng, True, True), objects=asked))
     return prompts

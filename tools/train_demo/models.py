@@ -21,7 +21,11 @@ def make_vae(sizes, stats=None):
     """stats: {"mean": [16], "std": [16]} of the latents, zeros and ones until they are measured."""
     from diffusers import AutoencoderKLWan
     stats = stats or dict(mean=[0.0] * LATENT_CHANNELS, std=[1.0] * LATENT_CHANNELS)
-    return AutoencoderKLWan(**sizes["vae"], z_dim=LATENT_CHANNELS, latents_mean=stats["mean"], latents_std=stats["std"])
+    vae = AutoencoderKLWan(**sizes["vae"], z_dim=LATENT_CHANNELS, latents_mean=stats["mean"], latents_std=stats["std"])
+    with torch.no_grad():  # start with little noise on the latents, else the decoder first learns to ignore them
+        vae.quant_conv.weight[LATENT_CHANNELS:].mul_(0.1)
+        vae.quant_conv.bias[LATENT_CHANNELS:].fill_(-5.0)
+    return vae
 
 
 def make_text_encoder(sizes, vocabulary):

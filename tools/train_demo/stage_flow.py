@@ -180,7 +180,8 @@ def train(work, sizes, device, steps, minutes, scale, seed=31):
     if on_gpu:
         transformer.compile_repeated_blocks()
     named = [("text." + n, p) for n, p in text.named_parameters()] + [("wan." + n, p) for n, p in transformer.named_parameters()]
-    optimiser = Optimisers(named, scale["lr"] * (0.5 if resumed else 1), hidden_matrix, fused=on_gpu)
+    gain = 0.5 if resumed else 1.0
+    optimiser = Optimisers(named, gain * scale["lr"], hidden_matrix, gain * scale["matrix_lr"], fused=on_gpu)
     average, log = Average([text, transformer], 0.999), Log("flow")
     budget, running = Budget(steps, minutes - (time.time() - start) / 60), True
     recent = []
@@ -198,7 +199,7 @@ def train(work, sizes, device, steps, minutes, scale, seed=31):
         recent.append(loss.detach())
         running = budget.advance()
         if budget.step % scale["log_every"] == 0 or not running:
-            log.add(budget.step, loss=torch.stack(recent).mean(), grad=norm, rate=optimiser.lr * budget.rate(scale["warmup"], 0.02))
+            log.add(budget.step, loss=torch.stack(recent).mean(), grad=norm, rate=optimiser.rates[1] * budget.rate(scale["warmup"], 0.02))
             recent = []
     average.swap()
     save_weights(text, names[0])

@@ -94,7 +94,7 @@ def train(work, sizes, device, steps, minutes, scale, seed=21):
     crops = Crops(device, scale["scenes"], seed, scale["side"])
     budget = Budget(steps, minutes)
     whole = WholeVae(vae, fastest_convolution(vae, crops, scale["crop"], device, on_gpu), on_gpu)
-    optimiser = Optimisers(vae.named_parameters(), 1e-3 if resumed else 2e-3, lambda n, p: False, fused=on_gpu)
+    optimiser = Optimisers(vae.named_parameters(), 1e-3 if resumed else 2e-3, fused=on_gpu)
     average, log, running = Average([vae], 0.998), Log("vae"), True
     while running:
         late = budget.progress > 0.8

@@ -5,6 +5,8 @@ sees two zero frames in front; temporal upsampling leaves frame 0 alone and star
 temporal downsampling keeps frame 0 and slides over all frames. `check` compares the two.
 Tensors are channels-last, [B, T, H, W, C].
 """
+import functools
+
 import torch
 import torch.nn.functional as F
 
@@ -16,7 +18,7 @@ class WholeVae:
 
     def __init__(self, vae, conv=NATIVE, compile_norms=False):
         self.vae, self.conv = vae, conv
-        self.compile_norms, self.compiled = compile_norms, {}
+        self.compile_norms = compile_norms
 
     # -- public -----------------------------------------------------------------------------------------------------
     def encode(self, video):
@@ -70,10 +72,7 @@ class WholeVae:
     def norm_silu(self, x, gamma):
         if not self.compile_norms:
             return _norm_silu(x, gamma)
-        c = x.shape[-1]
-        if c not in self.compiled:  # one kernel a width, any number of rows
-            self.compiled[c] = torch.compile(lambda x, gamma: _norm_silu(x.view(-1, c), gamma), dynamic=True)
-        return self.compiled[c](x.contiguous(), gamma).view(x.shape)
+        return _compiled_norm_silu(x.shape[-1])(x.contiguous(), gamma).view(x.shape)
 
     # -- layers -----------------------------------------------------------------------------------------------------
     def _pointwise(self, layer, x):
@@ -130,6 +129,14 @@ def _norm(x, gamma):
 
 def _norm_silu(x, gamma):
     return F.silu(_norm(x, gamma).float()).to(x.dtype)
+
+
+@functools.cache
+def _compiled_norm_silu(width):
+    """One kernel a width, for any number of rows."""
+    torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.suppress_errors = True  # no compiler: slower, not broken
+    return torch.compile(lambda x, gamma: _norm_silu(x.view(-1, width), gamma), dynamic=True)
 
 
 def check(vae, frames=9, side=32, tolerance=2e-5):
