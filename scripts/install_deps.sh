@@ -10,13 +10,13 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ cmake ninja-build pkg-config                                # tools
   libdnnl-dev                                                     # ops/cpu
-  libsentencepiece-dev libicu-dev libpcre2-dev libpng-dev zlib1g-dev  # io
+  libsentencepiece-dev libicu-dev libpng-dev                       # io
   nlohmann-json3-dev libyaml-cpp-dev                              # base
   libspdlog-dev                                                   # base
   libcli11-dev                                                    # cli
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev     # tools/mp4, a program of its own
 )
-test_packages=(libgtest-dev xz-utils ccache)
+test_packages=(libgtest-dev ccache)
 ci_packages=(clang-format debootstrap)
 
 cuda='' only_print=no
