@@ -59,6 +59,15 @@ std::string text_of(const Call::Agreed& agreed) {
   }
 }
 
+std::string stall(const std::string& axis, const Call& call, const std::vector<int>& missing) {
+  std::string who;
+  for (const int rank : missing) who += cat(who.empty() ? "" : ", ", rank);
+  return cat("axis ", axis, ": ", name(call.verb), " ", call.number, " of ", call.bytes,
+             " bytes: ", missing.size() == 1 ? "rank " : "ranks ", who, missing.size() == 1 ? " is" : " are",
+             " not there after ", std::chrono::duration<double>(call.limit).count(), " s (waits of class ",
+             name(call.wait), ")");
+}
+
 std::string disagreement(const std::string& axis, int rank_a, const Call::Agreed& a, int rank_b,
                          const Call::Agreed& b) {
   const std::string text_a = text_of(a), text_b = text_of(b);

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <string>
+#include <vector>
 
 #include "comm/waits.h"
 #include "core/tensor.h"
@@ -40,6 +41,9 @@ struct Call {
 
 // "all_to_all of [4, 8] fp32", "broadcast of [2] i32 from rank 0", ...; `agreed` may come from a stranger's memory.
 std::string text_of(const Call::Agreed& agreed);
+
+// "axis ulysses: all_to_all 17 of 4096 bytes: rank 3 is not there after 10 s (waits of class step)"
+std::string stall(const std::string& axis, const Call& call, const std::vector<int>& missing);
 
 // "rank 2 calls all_gather of [4, 8] fp32 but rank 0 all_to_all of [2, 4] fp32 (axis ulysses, call 7)"
 std::string disagreement(const std::string& axis, int rank_a, const Call::Agreed& a, int rank_b, const Call::Agreed& b);

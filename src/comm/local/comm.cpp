@@ -46,10 +46,6 @@ void LocalComm::fail_all(Lock& lock, const std::string& text) {
   leave(lock);
 }
 
-std::string LocalComm::text_of(const Call& call) const {
-  return cat("axis ", axis(), ": ", name(call.verb), " ", call.number, " of ", call.bytes, " bytes");
-}
-
 void LocalComm::meet(Lock& lock, const Call& call) {
   const uint64_t mine = ++group_.steps[static_cast<size_t>(rank())];
   group_.changed.notify_all();
@@ -58,8 +54,7 @@ void LocalComm::meet(Lock& lock, const Call& call) {
   if (deadline.endless())
     group_.changed.wait(lock, over);
   else if (!group_.changed.wait_until(lock, deadline.at(), over))
-    fail_all(lock, cat(text_of(call), ": ", group_.missing(mine), " not there after ",
-                       std::chrono::duration<double>(call.limit).count(), " s (waits of class ", name(call.wait), ")"));
+    fail_all(lock, stall(axis(), call, group_.missing(mine)));
   if (state_.cause) leave(lock);
 }
 
@@ -83,7 +78,8 @@ void LocalComm::check_agreement() {
 void LocalComm::carry_out(const Call& call) {
   Lock lock(state_.mutex);
   if (!state_.cause && (busy_ || call.number != carried_out_ + 1))
-    fail_all(lock, cat("rank ", world_rank(), ": ", text_of(call), " began while call ", carried_out_ + 1,
+    fail_all(lock, cat("rank ", world_rank(), ": ", name(call.verb), " ", call.number, " on axis ", axis(),
+                       " began while call ", carried_out_ + 1,
                        " was not done: two streams share a communicator without waiting for each other"));
   busy_ = true;
   begin(lock, call);

@@ -22,7 +22,6 @@ class LocalComm final : public Comm {
   void begin(Lock& lock, const Call& call);  // posts the call and meets all others in the same one
   void meet(Lock& lock, const Call& call);   // takes a step and waits for all to have taken it
   void check_agreement();
-  std::string text_of(const Call& call) const;
   [[noreturn]] void leave(Lock& lock);
   [[noreturn]] void fail_all(Lock& lock, const std::string& text);
 

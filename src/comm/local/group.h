@@ -24,9 +24,9 @@ struct LocalGroup {
         comms(steps.size()) {}
 
   int size() const { return static_cast<int>(members.size()); }
-  bool all_at(uint64_t step) const;          // all have taken it
-  bool only_missing(int rank) const;         // all others are one step ahead of `rank`
-  std::string missing(uint64_t step) const;  // "rank 3 is", "ranks 3, 5 are": those that have not taken it
+  bool all_at(uint64_t step) const;               // all have taken it
+  bool only_missing(int rank) const;              // all others are one step ahead of `rank`
+  std::vector<int> missing(uint64_t step) const;  // world ranks that have not taken it
 
   const std::string axis;
   const std::vector<int> members;        // world ranks

@@ -20,12 +20,11 @@ bool LocalGroup::only_missing(int rank) const {
   return true;
 }
 
-std::string LocalGroup::missing(uint64_t step) const {
-  std::string who;
-  int count = 0;
+std::vector<int> LocalGroup::missing(uint64_t step) const {
+  std::vector<int> ranks;
   for (size_t r = 0; r < members.size(); ++r)
-    if (steps[r] < step) who += cat(count++ ? ", " : "", members[r]);
-  return cat(count == 1 ? "rank " : "ranks ", who, count == 1 ? " is" : " are");
+    if (steps[r] < step) ranks.push_back(members[r]);
+  return ranks;
 }
 
 void LocalWorld::State::abort(const Cause& first) noexcept {

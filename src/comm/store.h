@@ -1,0 +1,45 @@
+// A key-value store over TCP by which processes find each other. Rank 0 serves it at the launch's host and port; every
+// rank, 0 too, is a client. The server treats a connection as hostile until it has shown the launch's token: short
+// frames, few of them, and little time.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/launch.h"
+#include "comm/net.h"
+
+namespace zoetrope {
+
+class StoreServer {
+ public:
+  explicit StoreServer(const Launch& launch);  // port 0: a free one
+  ~StoreServer();
+  uint16_t port() const;
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+class Store {
+ public:
+  Store(const Launch& launch, Deadline deadline);  // waits for rank 0 to listen
+  ~Store();
+
+  void set(const std::string& key, const std::string& value, Deadline deadline);
+  // Waits for somebody to set it; nullopt at the deadline, after which this store is of no use. Error(comm) as soon as
+  // a rank that had joined is gone.
+  std::optional<std::string> get(const std::string& key, Deadline deadline);
+  std::string local_address() const { return address_of(connection_); }  // by which this host reaches rank 0
+
+  static constexpr size_t most_key = 256, most_value = 16384, most_keys = 65536;
+
+ private:
+  std::string reply();
+
+  Fd connection_;
+};
+
+}  // namespace zoetrope
