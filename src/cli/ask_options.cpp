@@ -1,0 +1,44 @@
+#include "cli/ask_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/fields.h"
+
+namespace zoetrope::cli {
+namespace {
+
+bool by_size(std::string_view field) { return field == "width" || field == "height"; }
+
+void set_size(Ask& ask, const std::string& size) {
+  const size_t x = size.find_first_of("xX");
+  require(x != std::string::npos && x > 0 && x + 1 < size.size(), "size: \"", size,
+          "\" is not WIDTHxHEIGHT, as in 832x480");
+  set(ask, request_field("width"), size.substr(0, x));
+  set(ask, request_field("height"), size.substr(x + 1));
+}
+
+}  // namespace
+
+void AskOptions::add(CLI::App& command) {
+  command.add_option("--size", size_, "pixels, WIDTHxHEIGHT, multiples of 16")->type_name("WxH");
+  for (const Field& field : request_fields()) {
+    if (by_size(field.name)) continue;
+    std::string option = cat("--", field.name);
+    std::ranges::replace(option, '_', '-');
+    std::string values = field.choices ? field.choices : "";
+    if (values.empty()) values = std::holds_alternative<Field::Member<std::string>>(field.slot) ? "TEXT" : "N";
+    options_[field.name] = command.add_option(option, typed_[field.name], field.meaning)->type_name(values);
+  }
+}
+
+Ask AskOptions::ask() const {
+  Ask ask;
+  if (!size_.empty()) set_size(ask, size_);
+  for (const auto& [name, option] : options_)
+    if (option->count() > 0) set(ask, request_field(name), typed_.at(name));
+  return ask;
+}
+
+}  // namespace zoetrope::cli

@@ -1,0 +1,130 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/ask_options.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "engine/engine.h"
+#include "io/prompt.h"
+
+namespace zoetrope::cli {
+namespace {
+
+struct Options {
+  std::string model, prompt, prompt_file, out, config, device = "cpu", dtype = "fp32", vae_dtype, report;
+  int ranks = 1, processes = 1, threads = 0;
+  bool quiet = false;
+  AskOptions ask;
+  CLI::Option* prompt_given = nullptr;
+};
+
+std::string read_prompt(const Options& o) {
+  if (o.prompt_file.empty()) {
+    require(o.prompt_given->count() > 0, "prompt: none given; use --prompt TEXT or --prompt-file FILE");
+    return o.prompt;
+  }
+  require(o.prompt_given->count() == 0, "prompt: --prompt and --prompt-file exclude each other");
+  if (o.prompt_file != "-") return read_file(o.prompt_file, max_prompt_bytes);
+  std::string text(max_prompt_bytes + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::cin.gcount()));
+  return text;  // one byte too many is refused with the others
+}
+
+DeviceKind parse_device(const std::string& text) {
+  if (text == "cpu") return DeviceKind::cpu;
+  if (text == "cuda") return DeviceKind::cuda;
+  fail(Code::invalid, "device \"", text, "\" is not known; use cpu or cuda");
+}
+
+void require_single(const Options& o) {
+  require(o.ranks >= 1 && o.processes >= 1 && o.threads >= 0, "ranks, processes and threads must be positive");
+  if (o.ranks > 1 || o.processes > 1)
+    fail(Code::unsupported, "ranks: ", std::max(o.ranks, o.processes), " asked for; this version runs one rank");
+  if (!o.config.empty()) fail(Code::unsupported, "config: files are not read yet; this version runs one rank");
+}
+
+EngineConfig engine_config(const Options& o, const World& world) {
+  EngineConfig config;
+  config.device = parse_device(o.device);
+  config.dtype = parse_dtype(o.dtype);
+  config.vae_dtype = o.vae_dtype.empty() ? config.dtype : parse_dtype(o.vae_dtype);
+  config.threads = o.threads;
+  if (o.model.starts_with(random_prefix))
+    config.random_model = o.model.substr(std::string_view(random_prefix).size());
+  else
+    config.model = resolve_model(o.model, world.hub);
+  return config;
+}
+
+void print_result(const Json& report, bool quiet) {
+  const Json& out = report.at("output");
+  std::printf("%s\n", out.at("path").get<std::string>().c_str());
+  if (quiet) return;
+  std::fprintf(stderr, "%dx%d, %d frames at %d fps, %s, seed %s\n", out.at("width").get<int>(),
+               out.at("height").get<int>(), out.at("num_frames").get<int>(), out.at("fps").get<int>(),
+               report.at("recipe").get<std::string>().c_str(), report.at("seed").dump().c_str());
+  const Json& t = report.at("timings_s");
+  std::fprintf(stderr, "load %.1f s, text %.1f s, denoise %.1f s, decode %.1f s, encode %.1f s, total %.1f s\n",
+               t.at("load").get<double>(), t.at("text_encode").get<double>(), t.at("denoise").get<double>(),
+               t.at("vae_decode").get<double>(), t.at("encode").get<double>(), t.at("total").get<double>());
+  for (const Json& warning : report.at("warnings"))
+    std::fprintf(stderr, "zoetrope: warning: %s\n", warning.get<std::string>().c_str());
+}
+
+int generate(const Options& o, const World& world) {
+  require_single(o);
+  Ask ask = o.ask.ask();
+  ask.prompt = read_prompt(o);
+  const Signals signals;  // before any thread
+  auto output = open_output(o.out, world.program_folder, world.path);
+  std::optional<AtomicFile> report_file;
+  if (!o.report.empty()) report_file.emplace(o.report);
+
+  ProgressPrinter printer(o.quiet, world.terminal);
+  Engine engine(engine_config(o, world));
+  const auto job = engine.submit(ask, std::move(output), std::ref(printer));
+  const std::stop_callback cancel(signals.token(), [&] { job->cancel(); });
+  const Json report = job->wait();
+  printer.close_line();
+  if (report_file) {
+    report_file->write(report.dump(2) + "\n");
+    report_file->commit();
+  }
+  print_result(report, o.quiet);
+  return 0;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, const World& world, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("generate", "make a video from a prompt");
+  command->add_option("--model", o->model, "folder, owner/name in the local hub cache, or random:NAME")->required();
+  o->prompt_given = command->add_option("--prompt", o->prompt, "what the video should show");
+  command->add_option("--prompt-file", o->prompt_file, "file with the prompt; - reads standard input")
+      ->type_name("FILE");
+  command->add_option("--out", o->out, "FILE.mp4, FILE.safetensors, or a folder for PNG files")->required();
+  o->ask.add(*command);
+  command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
+  command->add_option("--dtype", o->dtype, "type of weights and matrix products")
+      ->type_name("fp32|bf16")
+      ->capture_default_str();
+  command->add_option("--vae-dtype", o->vae_dtype, "the same for the VAE; default: as --dtype")->type_name("fp32|bf16");
+  command->add_option("--threads", o->threads, "CPU threads; default: all")->type_name("N");
+  command->add_option("--ranks", o->ranks, "ranks of the mesh")->type_name("N");
+  command->add_option("--processes", o->processes, "processes that hold the ranks (CPU)")->type_name("N");
+  command->add_option("--config,--visual_gen_args", o->config, "YAML file with mesh and engine settings")
+      ->type_name("FILE");
+  command->add_option("--report", o->report, "write a report as JSON")->type_name("FILE");
+  command->add_flag("--quiet", o->quiet, "no progress, only the result");
+  command->callback([o, &world, &chosen] { chosen = [o, &world] { return generate(*o, world); }; });
+}
+
+}  // namespace zoetrope::cli

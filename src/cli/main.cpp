@@ -1,0 +1,36 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/edge.h"
+#include "version.h"
+
+namespace {
+
+using namespace zoetrope;
+
+int run(int argc, char** argv) {
+  const cli::World world = cli::World::from_environment();
+  cli::Action chosen;
+  CLI::App app{"zoetrope: video from text with diffusion transformers", "zoetrope"};
+  app.set_version_flag("--version", ZOETROPE_VERSION " (" ZOETROPE_GIT ")");
+  app.require_subcommand(0, 1);
+  cli::add_generate(app, world, chosen);
+  cli::add_make_toy(app, world, chosen);
+  cli::add_not_built(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fail(Code::invalid, error.what(), "; zoetrope --help lists commands and options");
+  }
+  if (chosen) return chosen();
+  std::printf("%s", app.help().c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cli::guarded([&] { return run(argc, argv); });
+}

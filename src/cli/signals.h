@@ -1,0 +1,23 @@
+// SIGINT and SIGTERM as a stop token. Signals are blocked in every thread and taken by one that waits for them, so that
+// no code of ours runs inside a handler. A second signal ends the process at once.
+#pragma once
+#include <stop_token>
+#include <thread>
+
+namespace zoetrope::cli {
+
+class Signals {
+ public:
+  Signals();  // before any other thread is made: threads inherit the mask
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  std::stop_source source_;
+  std::jthread waiter_;
+};
+
+}  // namespace zoetrope::cli

@@ -1,0 +1,107 @@
+#include "engine/memory.h"
+
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "pipeline/text_to_video.h"
+
+namespace zoetrope {
+namespace {
+
+class NoFrames final : public FrameSink {
+ public:
+  void begin(int, int, int, int) override {}
+  void frame(std::span<const uint8_t>) override {}
+  void finish() override {}
+};
+
+double flops_of(const OpCounts& counts) {
+  double total = 0;
+  for (const auto& [name, count] : counts) total += count.flops;
+  return total;
+}
+
+// A rank that counts instead of works.
+struct DryRank {
+  explicit DryRank(const Traits& traits) {
+    rank.traits = traits;
+    rank.pool = &pool;
+  }
+  Pool pool{1};
+  Rank rank;
+};
+
+double transformer_flops(const ModelSource& source, const Request& request, const Traits& traits, DType dtype) {
+  DryRank dry(traits);
+  Ctx c(dry.rank);
+  const ModelPart& part = source.at("transformer");
+  const WanTransformer model(c, wan_config(part.config), *part.weights, dtype);
+  const float timestep = 500;
+  const StepTable table = model.steps(c, {&timestep, 1});
+  const Text text = model.encode_text(c, c.empty({WanConfig::text_rows, model.config().text_dim}, dtype), 1);
+  const int64_t scale = wan_vae_config(source.at("vae").config).spatial_factor();
+  const Tensor latents = c.empty(
+      {request.latent_frames(), request.height / scale, request.width / scale, model.config().in_channels}, DType::f32);
+  dry.rank.counts.clear();
+  model.forward(c, latents, table, 0, text);
+  return flops_of(dry.rank.counts);
+}
+
+}  // namespace
+
+int64_t MemoryNeed::total() const {
+  int64_t sum = request + scratch + exchange;
+  for (const auto& [component, bytes] : weights) sum += bytes;
+  return sum;
+}
+
+Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
+             DType dtype, DType vae_dtype) {
+  DryRank dry(traits);
+  Ctx c(dry.rank);
+  const TextToVideo pipeline(c, source, dtype, vae_dtype, {});
+  // Both prompts at their longest: the promise must hold for any.
+  PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
+  if (request.guided()) ids.negative = ids.positive;
+  NoFrames sink;
+  pipeline.run(c, request, scheduler, ids, {}, sink);
+
+  Cost cost;
+  for (const auto& [component, region] : dry.rank.weights)
+    cost.memory.weights[component] = static_cast<int64_t>(region.peak());
+  cost.memory.request = static_cast<int64_t>(c.request().peak());
+  cost.memory.scratch = static_cast<int64_t>(c.scratch().peak());
+  cost.memory.exchange = static_cast<int64_t>(c.exchange().peak());
+  cost.total_flops = flops_of(dry.rank.counts);
+  cost.forward_flops = transformer_flops(source, request, traits, dtype);
+  return cost;
+}
+
+int64_t available_memory() {
+  std::ifstream info("/proc/meminfo");
+  std::string key, unit;
+  int64_t kibibytes = 0;
+  while (info >> key >> kibibytes && std::getline(info, unit))
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  return std::numeric_limits<int64_t>::max();  // not a Linux that tells
+}
+
+std::string gibibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+void check_memory(const MemoryNeed& need, int64_t available) {
+  if (need.total() <= available) return;
+  std::string weights;
+  for (const auto& [component, bytes] : need.weights)
+    weights += cat(weights.empty() ? "" : ", ", component, " ", gibibytes(bytes));
+  fail(Code::out_of_memory, "memory: this request needs ", gibibytes(need.total()), " (", weights, ", request ",
+       gibibytes(need.request), ", scratch ", gibibytes(need.scratch), "), ", gibibytes(available),
+       " are free; a smaller size, fewer frames or --dtype bf16 needs less");
+}
+
+}  // namespace zoetrope

@@ -1,0 +1,36 @@
+// What a request will need, from a dry run of the very code that will work, and what the machine has.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "config/request.h"
+#include "core/traits.h"
+#include "models/source.h"
+#include "sched/schedule.h"
+
+namespace zoetrope {
+
+struct MemoryNeed {
+  std::map<std::string, int64_t> weights;  // by component
+  int64_t request = 0, scratch = 0, exchange = 0;
+
+  int64_t total() const;
+};
+
+struct Cost {
+  MemoryNeed memory;
+  double forward_flops = 0;  // one pass of the (first) transformer
+  double total_flops = 0;    // the whole request
+};
+
+Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
+             DType dtype, DType vae_dtype);
+
+int64_t available_memory();  // of the host, bytes
+// Error(out_of_memory) with one line: what is needed, by region, and what there is.
+void check_memory(const MemoryNeed& need, int64_t available);
+
+std::string gibibytes(int64_t bytes);  // "28.6 GiB"
+
+}  // namespace zoetrope
