@@ -17,7 +17,7 @@ packages=(
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev     # tools/mp4, a program of its own
 )
 test_packages=(libgtest-dev ccache)
-ci_packages=(clang-format debootstrap)
+ci_packages=(clang-format debootstrap clang-14 libclang-rt-14-dev)  # the last two: tools/fuzz.sh
 
 cuda='' only_print=no
 for arg in "$@"; do
