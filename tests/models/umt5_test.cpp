@@ -100,7 +100,7 @@ TEST(Umt5, NamesVariantsThatAreNotBuilt) {
             "text_encoder: feed_forward_proj \"relu\" is not built; gated-gelu is");
   EXPECT_EQ(fault(R"({"relative_attention_num_buckets": 64})"),
             "text_encoder: 64 position buckets up to 128 are not built; 32 up to 128 are");
-  EXPECT_EQ(fault(R"({"d_model": -4})"), "text_encoder: d_model is -4");
+  EXPECT_EQ(fault(R"({"d_model": -4})"), "text_encoder: d_model is -4, 1 to 16777216 makes sense");
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ TEST(WanVaeConfig, NamesWhatIsNotBuilt) {
   EXPECT_EQ(fault(R"({"z_dim": 4})"), "vae: latents_mean has 16 and latents_std 16 values, z_dim is 4");
   EXPECT_EQ(fault(R"({"temperal_downsample": [true]})"),
             "vae: dim_mult has 4 entries and temperal_downsample 1; the second needs one fewer");
+  EXPECT_EQ(fault(R"({"num_res_blocks": 1000})"), "vae: num_res_blocks is 1000, 1 to 64 makes sense");
   EXPECT_EQ(wan_vae_config(Json::object()).decoder_base_dim, 96);
 }
 

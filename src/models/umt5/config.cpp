@@ -23,13 +23,13 @@ int umt5_bucket(int64_t distance) {
 Umt5Config umt5_config(const Json& json) {
   require(json.is_object(), "text_encoder: config.json is not an object");
   Umt5Config config;
-  const auto number = [&](const char* key, int64_t& into) {
+  const auto number = [&](const char* key, int64_t& into, int64_t most = 1 << 24) {
     into = value_or(json, key, into);
-    require(into > 0 && into <= 1 << 24, "text_encoder: ", key, " is ", into);
+    require(into > 0 && into <= most, "text_encoder: ", key, " is ", into, ", 1 to ", most, " makes sense");
   };
-  number("num_layers", config.layers);
-  number("num_heads", config.heads);
-  number("d_kv", config.width);
+  number("num_layers", config.layers, 1024);
+  number("num_heads", config.heads, 1024);
+  number("d_kv", config.width, 1024);
   number("d_model", config.dim);
   number("d_ff", config.ffn_dim);
   number("vocab_size", config.vocabulary);

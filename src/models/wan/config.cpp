@@ -24,13 +24,13 @@ WanConfig parse_wan_config(const Json& json) {
   require(json.is_object(), "transformer: config.json is not an object");
   refuse_variants(json);
   WanConfig config;
-  const auto number = [&](const char* key, int64_t& into) {
+  const auto number = [&](const char* key, int64_t& into, int64_t most = 1 << 20) {
     into = value_or(json, key, into);
-    require(into > 0 && into <= 1 << 24, "transformer: ", key, " is ", into);
+    require(into > 0 && into <= most, "transformer: ", key, " is ", into, ", 1 to ", most, " makes sense");
   };
-  number("num_layers", config.layers);
-  number("num_attention_heads", config.heads);
-  number("attention_head_dim", config.width);
+  number("num_layers", config.layers, 1024);
+  number("num_attention_heads", config.heads, 1024);
+  number("attention_head_dim", config.width, 1024);
   number("in_channels", config.in_channels);
   config.out_channels = config.in_channels;  // a null means the same as in_channels
   if (!json.contains("out_channels")) config.out_channels = 16;
@@ -38,7 +38,7 @@ WanConfig parse_wan_config(const Json& json) {
   number("text_dim", config.text_dim);
   number("freq_dim", config.time_dim);
   number("ffn_dim", config.ffn_dim);
-  number("rope_max_seq_len", config.max_positions);
+  number("rope_max_seq_len", config.max_positions, 1 << 16);
   config.eps = value_or(json, "eps", config.eps);
   const auto patch = value_or(json, "patch_size", std::vector<int>{1, 2, 2});
   if (patch != std::vector<int>{1, 2, 2})

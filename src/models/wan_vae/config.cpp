@@ -1,7 +1,7 @@
 #include "models/wan_vae/config.h"
 
 #include <algorithm>
-#include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -29,8 +29,11 @@ const std::vector<float> default_std = {2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.21
 
 void check(const WanVaeConfig& config) {
   const auto& many = config.multipliers;
-  require(config.z_dim > 0 && config.base_dim > 0 && config.decoder_base_dim > 0 && config.resnets > 0,
-          "vae: z_dim, base_dim and num_res_blocks must be positive");
+  for (const auto& [key, value, most] : {std::tuple{"z_dim", config.z_dim, 4096},
+                                         {"base_dim", config.base_dim, 1 << 16},
+                                         {"decoder_base_dim", config.decoder_base_dim, 1 << 16},
+                                         {"num_res_blocks", config.resnets, 64}})
+    require(value > 0 && value <= most, "vae: ", key, " is ", value, ", 1 to ", most, " makes sense");
   require(many.size() >= 2 && many.size() <= 8 && std::ranges::all_of(many, [](int m) { return m > 0 && m <= 64; }) &&
               config.shrinks_time.size() + 1 == many.size(),
           "vae: dim_mult has ", many.size(), " entries and temperal_downsample ", config.shrinks_time.size(),
