@@ -13,7 +13,9 @@ namespace zoetrope {
 namespace {
 
 constexpr int64_t key_tile = 128;
-constexpr int64_t query_block = 8 * tile_rows;  // queries that share a packed tile of keys
+constexpr int64_t most_queries = 16 * tile_rows;  // that share a packed tile of keys
+constexpr int64_t least_queries = 4 * tile_rows;
+constexpr int64_t enough_pieces = 16;
 constexpr float none = -std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
@@ -21,10 +23,8 @@ int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
 // One query's row of a tile of logits: scale, bias (may be null), only the first `seen` count. On return `logits` holds
 // exp(logit - max), *max and *sum are brought up to date, and the factor for what was accumulated before is returned.
 ZOETROPE_CLONES float soften(float* logits, float scale, const float* bias, int64_t seen, float* max, float* sum) {
-  for (int64_t j = 0; j < key_tile; ++j) logits[j] *= scale;
-  if (bias)
-    for (int64_t j = 0; j < seen; ++j) logits[j] += bias[j];
-  for (int64_t j = std::max<int64_t>(seen, 0); j < key_tile; ++j) logits[j] = none;
+  for (int64_t j = 0; j < seen; ++j) logits[j] = bias ? logits[j] * scale + bias[j] : logits[j] * scale;
+  for (int64_t j = seen; j < key_tile; ++j) logits[j] = none;
   constexpr int64_t lanes = 32;
   float largest[lanes];
   for (int64_t lane = 0; lane < lanes; ++lane) largest[lane] = *max;
@@ -40,9 +40,8 @@ ZOETROPE_CLONES float soften(float* logits, float scale, const float* bias, int6
     for (int64_t j = 0; j < key_tile; ++j) logits[j] = 0;
     return 1;
   }
-  for (int64_t j = 0; j < key_tile; ++j) logits[j] = exp_of(logits[j] - top);
   const float factor = exp_of(*max - top);
-  *sum = *sum * factor + sum_of(key_tile, [&](int64_t j) { return logits[j]; });
+  *sum = *sum * factor + sum_of(key_tile, [&](int64_t j) { return logits[j] = exp_of(logits[j] - top); });
   *max = top;
   return factor;
 }
@@ -75,30 +74,27 @@ struct Problem {
 // One head, one block of queries.
 class Block {
  public:
-  Block(const Problem& problem, Tiles& tiles, int64_t head, int64_t first)
+  Block(const Problem& problem, Tiles& tiles, int64_t head, int64_t first, int64_t count)
       : p_(problem),
         head_(head),
         first_(first),
-        count_(std::min(query_block, problem.q.tokens - first)),
+        count_(count),
         width_(problem.q.width),
         depth_(round_up(width_, 16)),
         scores_(tiles, depth_, key_tile, false),
         values_(tiles, key_tile, depth_, true) {}
 
-  static int64_t floats(int64_t width) {
-    return round_up(width, 16) * 2 * (query_block + key_tile) + tile_rows * key_tile + 2 * query_block + 64;
-  }
+  int64_t floats() const { return (padded() + key_tile) * depth_ * 2 + tile_rows * key_tile + 2 * padded(); }
 
   void run(Workspaces::Lease lease) {
-    const int64_t padded = round_up(count_, tile_rows);
-    queries_ = lease.floats(padded * depth_), sums_ = lease.floats(padded * depth_);
+    queries_ = lease.floats(padded() * depth_), sums_ = lease.floats(padded() * depth_);
     keys_ = lease.floats(depth_ * key_tile), packed_values_ = lease.floats(key_tile * depth_);
     logits_ = lease.floats(tile_rows * key_tile);
-    max_ = lease.floats(query_block), total_ = lease.floats(query_block);
-    load_queries(padded);
-    std::fill_n(sums_, padded * depth_, 0.0f);
-    std::fill_n(max_, query_block, none);
-    std::fill_n(total_, query_block, 0.0f);
+    max_ = lease.floats(padded()), total_ = lease.floats(padded());
+    load_queries();
+    std::fill_n(sums_, padded() * depth_, 0.0f);
+    std::fill_n(max_, padded(), none);
+    std::fill_n(total_, padded(), 0.0f);
     const int64_t last = p_.seen(first_ + count_ - 1);
     for (int64_t key = 0; key < last; key += key_tile) attend(key);
     with_type(p_.q.dtype(), [&]<class Y>(Y) { finish<Y>(); });
@@ -107,8 +103,10 @@ class Block {
  private:
   int64_t key_head() const { return head_ / (p_.q.heads / p_.k.heads); }
 
-  void load_queries(int64_t padded) {
-    std::fill_n(queries_, padded * depth_, 0.0f);
+  int64_t padded() const { return round_up(count_, tile_rows); }
+
+  void load_queries() {
+    std::fill_n(queries_, padded() * depth_, 0.0f);
     with_type(p_.q.dtype(), [&]<class X>(X) {
       for (int64_t i = 0; i < count_; ++i)
         widen(p_.q.token<X>(first_ + i) + head_ * width_, width_, queries_ + i * depth_);
@@ -164,6 +162,13 @@ class Block {
   float *max_ = nullptr, *total_ = nullptr;
 };
 
+// Large blocks pack keys less often, small ones give every thread something to do; results are the same.
+int64_t queries_a_block(const Heads& q) {
+  int64_t size = most_queries;
+  while (size > least_queries && q.heads * ((q.tokens + size - 1) / size) < enough_pieces) size /= 2;
+  return size;
+}
+
 // The weights of two parts with log-sums a and b; returns the log-sum of both.
 float merge_weights(float a, float b, float* of_a, float* of_b) {
   const float top = std::max(a, b), ea = std::exp(a - top), eb = std::exp(b - top);
@@ -180,11 +185,12 @@ ZOETROPE_CLONES void blend(X* into, float a, const X* part, float b, int64_t n) 
 
 void CpuBackend::attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) {
   const Problem problem{q, k, v, options, out};
-  const int64_t blocks = (q.tokens + query_block - 1) / query_block;
+  const int64_t size = queries_a_block(q), blocks = (q.tokens + size - 1) / size;
   c.pool().for_each(q.heads * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Block block(problem, tiles_, i / blocks, i % blocks * query_block);
-      block.run(workspaces_.take(Block::floats(q.width)));
+      const int64_t first = i % blocks * size;
+      Block block(problem, tiles_, i / blocks, first, std::min(size, q.tokens - first));
+      block.run(workspaces_.take(block.floats()));
     }
   });
 }
