@@ -1,4 +1,4 @@
-// Tiles on oneDNN 2.x (its C API; 3.x differs in how a primitive is described and has a twin of this file).
+// Tiles on oneDNN 2.x (its C API; 3.x describes a primitive in one call and needs a twin of this file).
 #include <oneapi/dnnl/dnnl.h>
 
 #include <array>
@@ -9,6 +9,10 @@
 
 // libgomp: the number of OpenMP threads of the calling thread's parallel regions. Our pool is the only parallelism.
 extern "C" void omp_set_num_threads(int);
+
+#if DNNL_VERSION_MAJOR != 2
+#error "oneDNN 2.x is needed: 3.x has another API, which ops/cpu does not speak yet"
+#endif
 
 namespace zoetrope {
 namespace {
