@@ -1,7 +1,7 @@
 #include "io/hub.h"
 
 #include <algorithm>
-#include <regex>
+#include <cctype>
 #include <set>
 #include <vector>
 
@@ -26,9 +26,16 @@ std::string download_command(std::string_view name) {
   return cat("`hf download ", name, "`");
 }
 
+// owner/name of letters, digits, dots, dashes and underscores.
 bool looks_like_hub_name(std::string_view model) {
-  const std::regex form(R"([A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*)");
-  return std::regex_match(model.begin(), model.end(), form) && model.find("..") == std::string_view::npos;
+  const size_t slash = model.find('/');
+  if (slash == model.npos) return false;
+  const auto good = [](std::string_view part) {
+    return !part.empty() && std::isalnum(static_cast<unsigned char>(part[0])) && part.find("..") == part.npos &&
+           std::ranges::all_of(part,
+                               [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
+  };
+  return good(model.substr(0, slash)) && good(model.substr(slash + 1));
 }
 
 bool plain_name(const std::string& text) {

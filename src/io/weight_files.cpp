@@ -1,8 +1,9 @@
 #include "io/weight_files.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
-#include <regex>
+#include <optional>
 
 #include "base/error.h"
 
@@ -16,31 +17,37 @@ struct Seen {
   std::vector<std::string> shards, pickles, partial;
 };
 
-// diffusion_pytorch_model.fp16.safetensors, model.safetensors.index.fp16.json, model-00001-of-00003.safetensors
-const char* const single_form = R"((diffusion_pytorch_model|model)(?:\.([A-Za-z0-9_]+))?\.safetensors)";
-const char* const index_form = R"((diffusion_pytorch_model|model)\.safetensors\.index(?:\.([A-Za-z0-9_]+))?\.json)";
-const char* const shard_form = R"(.*-\d{5}-of-\d{5}.*\.safetensors)";
-const char* const pickle_form = R"(.*\.(bin|pth|pt|ckpt))";
-const char* const partial_form = R"(.*\.(incomplete|aria2|part|crdownload))";
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// The word between `before` and `after`, both of which include their dots: "" of "model.safetensors", "fp16" of
+// "model.fp16.safetensors". Nothing for a name of another form.
+std::optional<std::string> variant_in(std::string_view name, std::string_view before, std::string_view after) {
+  if (!name.starts_with(before)) return std::nullopt;
+  name.remove_prefix(before.size());
+  if (name == after) return "";
+  if (!name.starts_with('.') || !name.ends_with(after)) return std::nullopt;
+  const std::string_view word = name.substr(1, name.size() - after.size() - 1);
+  const bool plain = std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return plain && !word.empty() ? std::optional(std::string(word)) : std::nullopt;
+}
+
+void look_at(const fs::path& file, Seen& seen) {
+  const std::string name = file.filename().string();
+  for (const std::string stem : {"diffusion_pytorch_model", "model"}) {
+    if (const auto variant = variant_in(name, stem, ".safetensors")) seen.by_variant[*variant].single = file;
+    if (const auto variant = variant_in(name, stem + ".safetensors.index", ".json"))
+      seen.by_variant[*variant].index = file;
+  }
+  if (name.ends_with(".safetensors") && name.find("-of-") != name.npos) seen.shards.push_back(name);
+  if (ends_with_any(name, {".bin", ".pth", ".pt", ".ckpt"})) seen.pickles.push_back(name);
+  if (ends_with_any(name, {".incomplete", ".aria2", ".part", ".crdownload"})) seen.partial.push_back(name);
+}
 
 Seen look(const fs::path& folder) {
-  const std::regex single(single_form), index(index_form), shard(shard_form), pickle(pickle_form),
-      partial(partial_form);
   Seen seen;
-  std::smatch match;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (std::regex_match(name, match, index))
-      seen.by_variant[match[2]].index = entry.path();
-    else if (std::regex_match(name, shard))
-      seen.shards.push_back(name);
-    else if (std::regex_match(name, match, single))
-      seen.by_variant[match[2]].single = entry.path();
-    else if (std::regex_match(name, pickle))
-      seen.pickles.push_back(name);
-    else if (std::regex_match(name, partial))
-      seen.partial.push_back(name);
-  }
+  for (const auto& entry : fs::directory_iterator(folder)) look_at(entry.path(), seen);
   for (auto* names : {&seen.shards, &seen.pickles, &seen.partial}) std::ranges::sort(*names);
   return seen;
 }
