@@ -1,11 +1,15 @@
 # zoetrope_embed(target FILES a b ...): the files' bytes as a generated source of `target`, read by config/resources.h.
-# Names are relative to configs/. Run as a script (-P) it writes that source.
+# Names are relative to configs/, but for THIRD_PARTY.md. Run as a script (-P) it writes that source.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(text "#include \"config/resources.h\"\n\nnamespace zoetrope {\nnamespace {\n")
   set(rows "")
   set(index 0)
   foreach(name ${NAMES})
     file(READ ${ROOT}/${name} hex HEX)
+    get_filename_component(short ${name} NAME)
+    if(name MATCHES "^\\.\\./")
+      set(name ${short})
+    endif()
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(APPEND text "const unsigned char data_${index}[] = {${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(data_${index}), sizeof data_${index} - 1}},\n")

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/edge.h"
+#include "config/resources.h"
 #include "version.h"
 
 namespace {
@@ -14,8 +15,12 @@ int run(int argc, char** argv) {
   cli::Action chosen;
   CLI::App app{"zoetrope: video from text with diffusion transformers", "zoetrope"};
   app.set_version_flag("--version", ZOETROPE_VERSION " (" ZOETROPE_GIT ")");
+  bool licenses = false;
+  app.add_flag("--licenses", licenses, "print the licences of what this program is built from");
   app.require_subcommand(0, 1);
   cli::add_generate(app, world, chosen);
+  cli::add_inspect(app, world, chosen);
+  cli::add_doctor(app, world, chosen);
   cli::add_make_toy(app, world, chosen);
   cli::add_not_built(app, chosen);
   try {
@@ -24,6 +29,7 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     fail(Code::invalid, error.what(), "; zoetrope --help lists commands and options");
   }
+  if (licenses) return std::printf("%s", std::string(resource("THIRD_PARTY.md")).c_str()), 0;
   if (chosen) return chosen();
   std::printf("%s", app.help().c_str());
   return 0;

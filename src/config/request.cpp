@@ -75,6 +75,7 @@ Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
   r.noise = ask.noise.value_or("torch-cpu");
   r.seed = ask.seed.value_or(fresh_seed);
   r.latents = ask.latents.value_or("");
+  r.note = recipe.note;
   return r;
 }
 

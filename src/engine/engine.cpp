@@ -210,6 +210,7 @@ Json Engine::execute(Job& job) {
                  {"output", job.output_->facts()}};
   report.update(to_json(request));
   if (source_.random()) report["warnings"].push_back("random weights: this is meant to be noise");
+  if (!request.note.empty()) report["warnings"].push_back(request.note);
   return report;
 }
 

@@ -1,0 +1,90 @@
+// doctor: one line a check, PASS or FIX with what to do.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "engine/memory.h"
+#include "io/mp4.h"
+#include "ops/cpu/backend.h"
+#include "ops/cpu/version.h"
+#include "version.h"
+
+namespace zoetrope::cli {
+namespace {
+
+struct Check {
+  std::string name;
+  bool pass;
+  std::string what;  // what was found, or the command that mends it
+};
+
+Check check_encoder(const World& world) {
+  try {
+    return {"mp4 encoder", true, check_mp4_helper(find_mp4_helper(world.program_folder, world.path))};
+  } catch (const Error& error) {
+    return {"mp4 encoder", false, error.what()};
+  }
+}
+
+Check check_memory_size() {
+  const int64_t free = available_memory();
+  const bool enough = free >= int64_t{2} << 30;
+  return {"memory", enough,
+          enough ? gibibytes(free) + " free" : gibibytes(free) + " free; close other programs, toys need 2 GiB"};
+}
+
+Check check_cpu() {
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2");
+  return {"cpu", true,
+          cat(std::thread::hardware_concurrency(), " threads, ",
+              __builtin_cpu_supports("avx512f") ? "AVX-512"
+              : avx2                            ? "AVX2"
+                                                : "no AVX2 (slow)")};
+#else
+  return {"cpu", true, cat(std::thread::hardware_concurrency(), " threads")};
+#endif
+}
+
+Check check_hub(const World& world) {
+  const auto folder = world.hub.folder();
+  const bool there = !folder.empty() && std::filesystem::is_directory(folder);
+  return {"hub cache", true, there ? folder.string() : "none yet; models are then given as folders"};
+}
+
+std::vector<Check> checks(const World& world) {
+  return {{"zoetrope", true, ZOETROPE_VERSION " (" ZOETROPE_GIT ")"},
+          check_cpu(),
+          {"oneDNN", true, onednn_version()},
+          {"cuda", true, "not in this build; --device cpu works"},
+          check_encoder(world),
+          check_memory_size(),
+          check_hub(world)};
+}
+
+int doctor(const World& world, bool json) {
+  bool all = true;
+  OrderedJson list = OrderedJson::array();
+  for (const Check& check : checks(world)) {
+    all = all && check.pass;
+    if (json)
+      list.push_back({{"check", check.name}, {"pass", check.pass}, {"what", check.what}});
+    else
+      std::printf("%s  %-12s %s\n", check.pass ? "PASS" : "FIX ", check.name.c_str(), check.what.c_str());
+  }
+  if (json) std::printf("%s\n", list.dump(2).c_str());
+  return all ? 0 : 2;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, const World& world, Action& chosen) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("doctor", "check this machine and installation");
+  command->add_flag("--json", *json, "print JSON");
+  command->callback([json, &world, &chosen] { chosen = [json, &world] { return doctor(world, *json); }; });
+}
+
+}  // namespace zoetrope::cli

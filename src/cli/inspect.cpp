@@ -1,0 +1,73 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/ask_options.h"
+#include "cli/commands.h"
+#include "engine/inspect.h"
+#include "models/models.h"
+#include "pipeline/facts.h"
+
+namespace zoetrope::cli {
+namespace {
+
+struct Options {
+  std::string what, dtype = "bf16", vae_dtype, config;
+  int ranks = 1;
+  bool json = false, cost = false;
+  AskOptions ask;
+};
+
+bool is_preset(const std::string& name) {
+  for (const ModelPreset& preset : model_presets())
+    if (name == preset.name) return true;
+  return false;
+}
+
+ModelSource open_any(const std::string& what, const World& world) {
+  const std::string name = what.starts_with(random_prefix) ? what.substr(std::string_view(random_prefix).size()) : what;
+  if (name != what || is_preset(name)) return open_random_model(name, 0, nullptr);
+  return open_model_folder(resolve_model(what, world.hub));
+}
+
+OrderedJson facts_of(const Options& o, const World& world) {
+  if (std::filesystem::is_regular_file(o.what)) {
+    require(!o.cost, "cost: ", o.what, " is one file; a model folder or name is needed");
+    return inspect_file(o.what);
+  }
+  const ModelSource source = open_any(o.what, world);
+  OrderedJson facts = inspect_model(source);
+  if (!o.cost) return facts;
+  if (o.ranks != 1 || !o.config.empty())
+    fail(Code::unsupported, "cost: meshes are not built in this version; leave --ranks and --config out");
+  const DType dtype = parse_dtype(o.dtype);
+  const Request request = resolve(o.ask.ask(), model_info(source), 0);
+  facts["cost"] = inspect_cost(source, request, dtype, o.vae_dtype.empty() ? dtype : parse_dtype(o.vae_dtype));
+  return facts;
+}
+
+int inspect(const Options& o, const World& world) {
+  const OrderedJson facts = facts_of(o, world);
+  std::printf("%s", o.json ? (facts.dump(2) + "\n").c_str() : inspect_as_text(facts).c_str());
+  return facts.contains("problems") && !facts["problems"].empty() ? 2 : 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, const World& world, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("inspect", "say what a model folder, a file or a model name is, and what it costs");
+  command->add_option("what", o->what, "folder, owner/name, FILE.safetensors, or the name of a released model")
+      ->required();
+  command->add_flag("--json", o->json, "print JSON");
+  command->add_flag("--cost", o->cost, "parameters, FLOPs and exact peak memory of a request, from a dry run");
+  command->add_option("--dtype", o->dtype, "type to count with")->type_name("fp32|bf16")->capture_default_str();
+  command->add_option("--vae-dtype", o->vae_dtype, "the same for the VAE; default: as --dtype")->type_name("fp32|bf16");
+  command->add_option("--ranks", o->ranks, "ranks of the mesh")->type_name("N");
+  command->add_option("--config", o->config, "YAML file with a mesh")->type_name("FILE");
+  o->ask.add(*command);
+  command->callback([o, &world, &chosen] { chosen = [o, &world] { return inspect(*o, world); }; });
+}
+
+}  // namespace zoetrope::cli
