@@ -70,6 +70,7 @@ Image decode_png(std::string_view bytes, std::string_view where) {
   require(uint64_t{png.image.width} * png.image.height <= max_pixels, where, ": an image of ", png.image.width, "x",
           png.image.height, " is too large");
   png.image.format = PNG_FORMAT_RGB;
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits without a stated gamma are sRGB like all others
   Image image{static_cast<int>(png.image.height), static_cast<int>(png.image.width), {}};
   image.rgb.resize(PNG_IMAGE_SIZE(png.image));
   const png_color black{0, 0, 0};
