@@ -21,7 +21,8 @@ struct Descriptor {
 
 size_t regular_size(int fd, const std::filesystem::path& file) {
   struct stat info {};
-  require(::fstat(fd, &info) == 0, file.string(), ": cannot be read: ", std::strerror(errno));
+  const bool known = ::fstat(fd, &info) == 0;  // before the message: arguments have no order, and errno must not age
+  require(known, file.string(), ": cannot be read: ", std::strerror(errno));
   require(S_ISREG(info.st_mode), file.string(), ": not a regular file");
   return static_cast<size_t>(info.st_size);
 }
@@ -93,10 +94,10 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  require(::fsync(fd_) == 0, target_.string(), ": write failed: ", std::strerror(errno));
-  require(::close(std::exchange(fd_, -1)) == 0, target_.string(), ": write failed: ", std::strerror(errno));
-  require(::rename(part_.c_str(), target_.c_str()) == 0, target_.string(),
-          ": cannot be written: ", std::strerror(errno));
+  const bool whole = ::fsync(fd_) == 0 && ::close(std::exchange(fd_, -1)) == 0;
+  require(whole, target_.string(), ": write failed: ", std::strerror(errno));
+  const bool named = ::rename(part_.c_str(), target_.c_str()) == 0;
+  require(named, target_.string(), ": cannot be written: ", std::strerror(errno));
   committed_ = true;
 }
 

@@ -84,6 +84,8 @@ Json parse_json(std::string_view text, std::string_view where) {
     return Json::parse(text.begin(), text.end(), Guard(where));
   } catch (const Json::parse_error& error) {
     fail(Code::invalid, where, ": not valid JSON at byte ", error.byte);
+  } catch (const Json::exception&) {  // a number that no type holds
+    fail(Code::invalid, where, ": holds a number that is out of range");
   }
 }
 

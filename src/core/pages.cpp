@@ -25,6 +25,7 @@ class HostPages final : public Pages {
   HostPages& operator=(const HostPages&) = delete;
 
   std::byte* base() const override { return base_; }
+  bool host() const override { return true; }
   size_t reserved() const override { return size_; }
   size_t grain() const override { return host_grain; }
 
@@ -46,6 +47,7 @@ class DryPages final : public Pages {
  public:
   explicit DryPages(size_t reserve) : size_(reserve) {}
   std::byte* base() const override { return reinterpret_cast<std::byte*>(uintptr_t{1} << 52); }  // no real address
+  bool host() const override { return false; }
   size_t reserved() const override { return size_; }
   size_t grain() const override { return host_grain; }
   void commit(size_t, size_t) override {}

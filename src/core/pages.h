@@ -9,6 +9,7 @@ class Pages {
  public:
   virtual ~Pages() = default;
   virtual std::byte* base() const = 0;
+  virtual bool host() const = 0;  // the host can read and write them
   virtual size_t reserved() const = 0;
   virtual size_t grain() const = 0;                  // commits are multiples of this
   virtual void commit(size_t from, size_t to) = 0;   // make [from, to) usable; never moves anything

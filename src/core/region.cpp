@@ -8,7 +8,7 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#else  // what is given back is poisoned, so that a tensor that outlives its scope is caught under ASan
+#else
 #define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
@@ -23,6 +23,14 @@ size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 Region::Region(std::string name, std::unique_ptr<Pages> pages, size_t limit)
     : name_(std::move(name)), pages_(std::move(pages)), limit_(std::min(limit, pages_->reserved())) {}
 
+void Region::allow(size_t from, size_t to) const {
+  if (pages_->host()) ASAN_UNPOISON_MEMORY_REGION(pages_->base() + from, to - from);
+}
+
+void Region::forbid(size_t from, size_t to) const {
+  if (pages_->host()) ASAN_POISON_MEMORY_REGION(pages_->base() + from, to - from);
+}
+
 void* Region::take(size_t bytes) {
   if (bytes > limit_ - used_)
     fail(Code::out_of_memory, "memory: ", name_, " needs ", bytes, " bytes more, has ", used_, " of ", limit_);
@@ -30,10 +38,10 @@ void* Region::take(size_t bytes) {
   if (to > committed_) {
     const size_t grown = std::min(pages_->reserved(), round_up(to, pages_->grain()));
     pages_->commit(committed_, grown);
-    ASAN_POISON_MEMORY_REGION(pages_->base() + committed_, grown - committed_);
+    forbid(committed_, grown);
     committed_ = grown;
   }
-  ASAN_UNPOISON_MEMORY_REGION(pages_->base() + from, bytes);
+  allow(from, from + bytes);
   used_ = to;
   peak_ = std::max(peak_, used_);
   return pages_->base() + from;
@@ -41,14 +49,14 @@ void* Region::take(size_t bytes) {
 
 void Region::rewind(size_t mark) {
   assert(mark <= used_);
-  ASAN_POISON_MEMORY_REGION(pages_->base() + mark, used_ - mark);
+  forbid(mark, used_);
   used_ = mark;
 }
 
 void Region::trim() {
   const size_t keep = round_up(used_, pages_->grain());
   if (keep >= committed_) return;
-  ASAN_UNPOISON_MEMORY_REGION(pages_->base() + keep, committed_ - keep);
+  allow(keep, committed_);
   pages_->release(keep, committed_);
   committed_ = keep;
 }

@@ -15,6 +15,9 @@ class Region {
 
   // `limit` bounds what may be taken; taking more is Error(out_of_memory) that names the region and the sizes.
   Region(std::string name, std::unique_ptr<Pages> pages, size_t limit);
+  ~Region() { allow(0, committed_); }  // the addresses may become somebody else's
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
 
   void* take(size_t bytes);  // aligned; bytes may be 0
   size_t used() const { return used_; }
@@ -29,6 +32,10 @@ class Region {
   void reset_peak() { peak_ = used_; }
 
  private:
+  // Under ASan: what nobody holds may not be touched, so that a tensor that outlives its scope is caught.
+  void allow(size_t from, size_t to) const;
+  void forbid(size_t from, size_t to) const;
+
   std::string name_;
   std::unique_ptr<Pages> pages_;
   size_t limit_;

@@ -83,6 +83,7 @@ void rope(Ctx& c, const Heads& x, const Rope& rope);  // in place
 
 // Fused: rms_norm of each token of x, rotary, written to `out` (which may be an exchange slot). w[N*D] norms over all
 // heads together, w[D] each head alone. rope = nullptr: none. Rounds between norm and rotary as the plain form does.
+// out may be x.
 void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out);
 
 void copy_heads(Ctx& c, const Heads& from, const Heads& to);

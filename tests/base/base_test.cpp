@@ -32,6 +32,10 @@ TEST(Json, RefusesDuplicateKeysAndDeepNesting) {
   EXPECT_EQ(words([] { parse_json("{\"a\":", "f.json"); }), "f.json: not valid JSON at byte 6");
 }
 
+TEST(Json, RefusesANumberThatNoTypeHolds) {
+  EXPECT_EQ(words([] { parse_json("[1e999]", "f.json"); }), "f.json: holds a number that is out of range");
+}
+
 TEST(Json, NamesAValueOfTheWrongType) {
   const Json object = parse_json(R"({"n":"x"})", "f.json");
   EXPECT_EQ(words([&] { value_or(object, "n", 1); }), "\"n\" is \"x\", which is a string");

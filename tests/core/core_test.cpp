@@ -86,6 +86,14 @@ TEST(Region, NeverMovesAndCountsItsPeak) {
             "memory: scratch needs 67108864 bytes more, has 256 of 67108864");
 }
 
+TEST(Region, CountsWhatNobodyHas) {
+  Region region("scratch", dry_pages(size_t{1} << 44), SIZE_MAX);
+  const size_t mark = region.used();
+  region.take(size_t{1} << 42);
+  region.rewind(mark);
+  EXPECT_EQ(region.peak(), size_t{1} << 42);
+}
+
 TEST(Pool, CoversEveryIndexOnceWithTheSamePieces) {
   for (const int threads : {1, 2, 4}) {
     Pool pool(threads);
