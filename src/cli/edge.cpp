@@ -1,6 +1,7 @@
 #include "cli/edge.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 namespace zoetrope::cli {
@@ -21,8 +22,14 @@ int exit_status(Code code) {
   return 4;
 }
 
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';  // names may hold anything
+  return text;
+}
+
 int guarded(const std::function<int()>& command) {
-  const auto say = [](const char* what) { std::fprintf(stderr, "zoetrope: %s\n", what); };
+  const auto say = [](const char* what) { std::fprintf(stderr, "zoetrope: %s\n", one_line(what).c_str()); };
   try {
     return command();
   } catch (const Error& error) {
@@ -31,6 +38,9 @@ int guarded(const std::function<int()>& command) {
   } catch (const std::bad_alloc&) {
     say("out of memory");
     return exit_status(Code::out_of_memory);
+  } catch (const std::filesystem::filesystem_error& error) {
+    say(error.what());
+    return exit_status(Code::invalid);
   } catch (const std::exception& error) {
     say(error.what());
     return exit_status(Code::device);

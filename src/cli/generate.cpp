@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,7 +43,9 @@ DeviceKind parse_device(const std::string& text) {
 }
 
 void require_single(const Options& o) {
-  require(o.ranks >= 1 && o.processes >= 1 && o.threads >= 0, "ranks, processes and threads must be positive");
+  require(o.ranks >= 1, "ranks: ", o.ranks, " asked for; 1 or more make sense");
+  require(o.processes >= 1, "processes: ", o.processes, " asked for; 1 or more make sense");
+  require(o.threads >= 0, "threads: ", o.threads, " asked for; 1 or more make sense, 0 takes all");
   if (o.ranks > 1 || o.processes > 1)
     fail(Code::unsupported, "ranks: ", std::max(o.ranks, o.processes), " asked for; this version runs one rank");
   if (!o.config.empty()) fail(Code::unsupported, "config: files are not read yet; this version runs one rank");
@@ -78,14 +79,23 @@ void print_result(const Json& report, bool quiet) {
     std::fprintf(stderr, "zoetrope: warning: %s\n", warning.get<std::string>().c_str());
 }
 
+// Now, rather than after the video is made.
+void check_report(const std::string& file) {
+  try {
+    const AtomicFile probe(file);
+  } catch (const Error& error) {
+    fail(error.code(), "report: ", error.what());
+  }
+}
+
 int generate(const Options& o, const World& world) {
   require_single(o);
+  require(o.report.empty() || o.report != o.out, "report: ", o.report, " is the name of the video, too; give another");
   Ask ask = o.ask.ask();
   ask.prompt = read_prompt(o);
-  const Signals signals;  // before any thread
+  const Signals signals([&o] { remove_partial(o.out); });  // before any thread
   auto output = open_output(o.out, world.program_folder, world.path);
-  std::optional<AtomicFile> report_file;
-  if (!o.report.empty()) report_file.emplace(o.report);
+  if (!o.report.empty()) check_report(o.report);
 
   ProgressPrinter printer(o.quiet, world.terminal);
   Engine engine(engine_config(o, world));
@@ -93,10 +103,7 @@ int generate(const Options& o, const World& world) {
   const std::stop_callback cancel(signals.token(), [&] { job->cancel(); });
   const Json report = job->wait();
   printer.close_line();
-  if (report_file) {
-    report_file->write(report.dump(2) + "\n");
-    report_file->commit();
-  }
+  if (!o.report.empty()) write_file(o.report, report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   print_result(report, o.quiet);
   return 0;
 }
@@ -106,11 +113,15 @@ int generate(const Options& o, const World& world) {
 void add_generate(CLI::App& app, const World& world, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "make a video from a prompt");
-  command->add_option("--model", o->model, "folder, owner/name in the local hub cache, or random:NAME")->required();
+  command->add_option("--model", o->model, "folder, owner/name in the local hub cache, or random:NAME")
+      ->type_name("MODEL")
+      ->required();
   o->prompt_given = command->add_option("--prompt", o->prompt, "what the video should show");
   command->add_option("--prompt-file", o->prompt_file, "file with the prompt; - reads standard input")
       ->type_name("FILE");
-  command->add_option("--out", o->out, "FILE.mp4, FILE.safetensors, or a folder for PNG files")->required();
+  command->add_option("--out", o->out, "FILE.mp4, FILE.safetensors, or a folder for PNG files")
+      ->type_name("FILE|DIR/")
+      ->required();
   o->ask.add(*command);
   command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
   command->add_option("--dtype", o->dtype, "type of weights and matrix products")
@@ -124,6 +135,11 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
       ->type_name("FILE");
   command->add_option("--report", o->report, "write a report as JSON")->type_name("FILE");
   command->add_flag("--quiet", o->quiet, "no progress, only the result");
+  command->footer(
+      "What is not given comes from the model's recipe; `zoetrope inspect MODEL` prints it.\n"
+      "Example:\n"
+      "  zoetrope make-toy --kind wan --out toy\n"
+      "  zoetrope generate --model toy --prompt \"a cat on a beach\" --out cat.mp4");
   command->callback([o, &world, &chosen] { chosen = [o, &world] { return generate(*o, world); }; });
 }
 

@@ -1,10 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "cli/about.h"
 #include "cli/commands.h"
 #include "cli/edge.h"
+#include "cli/usage.h"
 #include "config/resources.h"
-#include "version.h"
 
 namespace {
 
@@ -14,7 +15,7 @@ int run(int argc, char** argv) {
   const cli::World world = cli::World::from_environment();
   cli::Action chosen;
   CLI::App app{"zoetrope: video from text with diffusion transformers", "zoetrope"};
-  app.set_version_flag("--version", ZOETROPE_VERSION " (" ZOETROPE_GIT ")");
+  app.set_version_flag("--version", cli::version_text, "what this build is, has and lacks");
   bool licenses = false;
   app.add_flag("--licenses", licenses, "print the licences of what this program is built from");
   app.require_subcommand(0, 1);
@@ -27,7 +28,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fail(Code::invalid, error.what(), "; zoetrope --help lists commands and options");
+    cli::fail_usage(app, error);
   }
   if (licenses) return std::printf("%s", std::string(resource("THIRD_PARTY.md")).c_str()), 0;
   if (chosen) return chosen();

@@ -1,8 +1,10 @@
 #include "cli/signals.h"
 
 #include <unistd.h>
+
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 namespace zoetrope::cli {
 namespace {
@@ -17,15 +19,17 @@ sigset_t ours() {
 
 }  // namespace
 
-Signals::Signals() {
+Signals::Signals(std::function<void()> last) {
   const sigset_t set = ours();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  waiter_ = std::jthread([this](const std::stop_token& end) {
+  waiter_ = std::jthread([this, last = std::move(last)](const std::stop_token& end) {
     const sigset_t wanted = ours();
     const timespec tick{0, 100'000'000};
     while (!end.stop_requested()) {
       if (sigtimedwait(&wanted, nullptr, &tick) < 0) continue;
-      if (!source_.request_stop()) ::_exit(130);  // asked twice
+      if (source_.request_stop()) continue;
+      if (last) last();
+      ::_exit(130);  // asked twice
     }
   });
 }

@@ -1,6 +1,7 @@
 // SIGINT and SIGTERM as a stop token. Signals are blocked in every thread and taken by one that waits for them, so that
-// no code of ours runs inside a handler. A second signal ends the process at once.
+// no code of ours runs inside a handler. A second signal ends the process at once, after `last` has cleaned up.
 #pragma once
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -8,7 +9,8 @@ namespace zoetrope::cli {
 
 class Signals {
  public:
-  Signals();  // before any other thread is made: threads inherit the mask
+  // Before any other thread is made: threads inherit the mask.
+  explicit Signals(std::function<void()> last = {});
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/resources.h"
-#include "engine/memory.h"
 #include "engine/report.h"
 #include "ops/cpu/backend.h"
 #include "pipeline/facts.h"
+#include "pipeline/latents.h"
 #include "sched/noise.h"
 
 namespace zoetrope {
@@ -67,9 +67,16 @@ JobState Job::state() const {
   return state_;
 }
 
-void Job::set(JobState state) {
+bool Job::start() {
   const std::lock_guard lock(mutex_);
-  state_ = state;
+  if (state_ != JobState::queued) return false;
+  state_ = JobState::running;
+  return true;
+}
+
+void Job::cancel() {
+  stop_.request_stop();
+  if (start()) end(JobState::cancelled, {}, std::make_exception_ptr(Error(Code::cancelled, "cancelled")));
 }
 
 void Job::end(JobState state, Json report, std::exception_ptr error) {
@@ -98,6 +105,8 @@ Engine::Engine(EngineConfig config)
   rank_.traits = backend_->traits();
   rank_.backend = backend_.get();
   rank_.pool = &pool_;
+  rank_.memory_limit = config_.region_limit;
+  check_parts(source_);
   c_ = std::make_unique<Ctx>(rank_);
   worker_ = std::jthread([this](const std::stop_token& end) { work(end); });
 }
@@ -110,7 +119,8 @@ Engine::~Engine() {
   }
   worker_.join();
   const auto gone = std::make_exception_ptr(Error(Code::cancelled, "cancelled: the engine was closed"));
-  for (const auto& job : queue_) job->end(JobState::cancelled, {}, gone);
+  for (const auto& job : queue_)
+    if (job->start()) job->end(JobState::cancelled, {}, gone);
 }
 
 Request Engine::resolve(const Ask& ask) const {
@@ -125,9 +135,11 @@ std::shared_ptr<Job> Engine::submit(const Ask& ask, std::unique_ptr<Output> outp
   const SchedulerConfig scheduler = scheduler_config(source_, request);
   make_schedule(scheduler, request.steps, parse_grid(request.schedule));
   encode_prompts(*tokenizer_, request);  // a prompt that cannot be encoded is refused here
+  check_latents(request, info_);
   const std::shared_ptr<Job> job(new Job(request, std::move(output), std::move(progress)));
   {
     const std::lock_guard lock(mutex_);
+    std::erase_if(queue_, [](const auto& waiting) { return waiting->state() != JobState::queued; });
     require(queue_.size() < config_.max_queued, "queue: ", queue_.size(), " jobs wait already; try again later");
     queue_.push_back(job);
   }
@@ -151,7 +163,7 @@ void Engine::work(const std::stop_token& end) {
 }
 
 void Engine::run(Job& job) {
-  job.set(JobState::running);
+  if (!job.start()) return;
   try {
     Json report = execute(job);
     job.end(JobState::done, std::move(report), nullptr);
@@ -163,6 +175,22 @@ void Engine::run(Job& job) {
   }
 }
 
+void Engine::load(const Hooks& hooks) {
+  try {
+    pipeline_ = std::make_unique<TextToVideo>(*c_, source_, config_.dtype, config_.vae_dtype, hooks);
+  } catch (...) {
+    rank_.weights.clear();  // a half-loaded model is of no use to the next job
+    throw;
+  }
+}
+
+// What earlier jobs took and this engine still holds is there for the next one, too.
+void Engine::check_free_memory(MemoryNeed need) const {
+  if (pipeline_) need.weights.clear();
+  const size_t held = rank_.request->committed() + rank_.scratch->committed() + rank_.exchange->committed();
+  check_memory(need, available_memory() + static_cast<int64_t>(held));
+}
+
 Json Engine::execute(Job& job) {
   const Stopwatch total;
   const Request& request = job.request();
@@ -172,24 +200,15 @@ Json Engine::execute(Job& job) {
 
   Stopwatch watch;
   const Cost cost = dry_run(source_, request, scheduler, rank_.traits, config_.dtype, config_.vae_dtype);
-  MemoryNeed need = cost.memory;
-  if (pipeline_) need.weights.clear();  // already there
-  check_memory(need, available_memory());
-  if (!pipeline_) {
-    try {
-      pipeline_ = std::make_unique<TextToVideo>(*c_, source_, config_.dtype, config_.vae_dtype, hooks);
-    } catch (...) {
-      rank_.weights.clear();  // a half-loaded model is of no use to the next job
-      throw;
-    }
-  }
-  const double load = watch.seconds();
+  check_free_memory(cost.memory);
+  if (!pipeline_) load(hooks);
+  const double load_seconds = watch.seconds();
 
   rank_.counts.clear();
   for (Region* region : {rank_.request.get(), rank_.scratch.get()}) region->reset_peak();
-  Timings timings;
   job.output_->describe(to_json(request));
-  timings = pipeline_->run(*c_, request, scheduler, encode_prompts(*tokenizer_, request), hooks, *job.output_);
+  const Timings timings =
+      pipeline_->run(*c_, request, scheduler, encode_prompts(*tokenizer_, request), hooks, *job.output_);
 
   Json report = {{"model", source_.name},
                  {"device", name(config_.device)},
@@ -203,10 +222,10 @@ Json Engine::execute(Job& job) {
                  {"warnings", Json::array()},
                  {"guardrails", "none"},
                  {"versions", versions_report()},
-                 {"timings_s", timings_report(timings, load, total.seconds())},
+                 {"timings_s", timings_report(timings, load_seconds, total.seconds())},
                  {"peak_memory_bytes", Json::array({memory_report(rank_)})},
                  {"collectives", Json::object()},
-                 {"flops", {{"forward", cost.forward_flops}, {"total", cost.total_flops}}},
+                 {"flops", {{"forward", cost.forward_flops}, {"total", flops_of(rank_.counts)}}},
                  {"output", job.output_->facts()}};
   report.update(to_json(request));
   if (source_.random()) report["warnings"].push_back("random weights: this is meant to be noise");

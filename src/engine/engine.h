@@ -11,6 +11,7 @@
 
 #include "config/request.h"
 #include "core/ctx.h"
+#include "engine/memory.h"
 #include "engine/output.h"
 #include "models/source.h"
 #include "pipeline/hooks.h"
@@ -23,8 +24,9 @@ struct EngineConfig {
   std::string random_model;     // preset of random:NAME
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::f32, vae_dtype = DType::f32;
-  int threads = 0;         // 0: as many as the machine has
-  size_t max_queued = 16;  // more is refused
+  int threads = 0;                 // 0: as many as the machine has
+  size_t max_queued = 16;          // more is refused
+  size_t region_limit = SIZE_MAX;  // most bytes that one memory region may take
 };
 
 enum class JobState : uint8_t { queued, running, done, failed, cancelled };
@@ -32,7 +34,7 @@ const char* name(JobState state);
 
 class Job {
  public:
-  void cancel() { stop_.request_stop(); }
+  void cancel();  // one that waits ends now; one that runs, between its steps
   JobState state() const;
   // Blocks until the job has ended; the report, or the job's Error.
   Json wait();
@@ -41,7 +43,7 @@ class Job {
  private:
   friend class Engine;
   Job(Request request, std::unique_ptr<Output> output, std::function<void(const Progress&)> progress);
-  void set(JobState state);
+  bool start();  // false: it ended while it waited
   void end(JobState state, Json report, std::exception_ptr error);
 
   const Request request_;
@@ -58,7 +60,7 @@ class Job {
 
 class Engine {
  public:
-  explicit Engine(EngineConfig config);  // reads configs and headers, no weights yet
+  explicit Engine(EngineConfig config);  // reads and checks configs and headers, no weights yet
   ~Engine();                             // cancels what runs, drops what waits
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -66,8 +68,8 @@ class Engine {
   const ModelInfo& model() const { return info_; }
   const ModelSource& source() const { return source_; }
 
-  // Checks the request against the model (and the memory) now; runs it when its turn comes. Progress is called on the
-  // worker's thread. The output belongs to the job.
+  // Checks the request against the model now; runs it when its turn comes, if there is memory for it then. Progress is
+  // called on the worker's thread. The output belongs to the job.
   std::shared_ptr<Job> submit(const Ask& ask, std::unique_ptr<Output> output,
                               std::function<void(const Progress&)> progress = {});
   Request resolve(const Ask& ask) const;
@@ -76,6 +78,8 @@ class Engine {
   void work(const std::stop_token& end);
   void run(Job& job);
   Json execute(Job& job);
+  void load(const Hooks& hooks);
+  void check_free_memory(MemoryNeed need) const;
 
   EngineConfig config_;
   Pool pool_;

@@ -7,33 +7,13 @@
 #include "engine/memory.h"
 #include "io/checkpoint.h"
 #include "models/models.h"
-#include "models/umt5/umt5.h"
-#include "models/wan/transformer.h"
-#include "models/wan_vae/decoder.h"
+#include "models/wan/config.h"
+#include "models/wan_vae/config.h"
 #include "ops/cpu/backend.h"
 #include "pipeline/facts.h"
 
 namespace zoetrope {
 namespace {
-
-// Builds the part in a context that counts, against the real listing: the constructor's own checks are the judgement.
-void build_dry(const std::string& name, const ModelPart& part, Role role) {
-  Pool pool(1);
-  Rank rank;
-  rank.pool = &pool;
-  Ctx c(rank);
-  switch (role) {
-    case Role::text_encoder:
-      Umt5Encoder(c, umt5_config(part.config), *part.weights, DType::f32, name);
-      return;
-    case Role::transformer:
-      WanTransformer(c, wan_config(part.config), *part.weights, DType::f32, name);
-      return;
-    case Role::vae:
-      WanVaeDecoder(c, wan_vae_config(part.config), *part.weights, DType::f32, name);
-      return;
-  }
-}
 
 OrderedJson stored_facts(const Checkpoint& checkpoint) {
   OrderedJson facts, types = OrderedJson::object(), files = OrderedJson::array();
@@ -60,7 +40,7 @@ OrderedJson inspect_part(const std::string& name, const ModelPart& part) {
     facts["tensors"] = expected.used.size();
     facts["parameters"] = expected.parameters();
     if (part.checkpoint) facts.update(stored_facts(*part.checkpoint));
-    build_dry(name, part, kind.role);
+    check_part(name, part);
   } catch (const Error& error) {
     facts["problem"] = error.what();
   }

@@ -14,14 +14,8 @@ class NoFrames final : public FrameSink {
  public:
   void begin(int, int, int, int) override {}
   void frame(std::span<const uint8_t>) override {}
-  void finish() override {}
+  void finish(const std::stop_token&) override {}
 };
-
-double flops_of(const OpCounts& counts) {
-  double total = 0;
-  for (const auto& [name, count] : counts) total += count.flops;
-  return total;
-}
 
 // A rank that counts instead of works.
 struct DryRank {
@@ -50,6 +44,12 @@ double transformer_flops(const ModelSource& source, const Request& request, cons
 }
 
 }  // namespace
+
+double flops_of(const OpCounts& counts) {
+  double total = 0;
+  for (const auto& [name, count] : counts) total += count.flops;
+  return total;
+}
 
 int64_t MemoryNeed::total() const {
   int64_t sum = request + scratch + exchange;

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "config/request.h"
-#include "core/traits.h"
+#include "core/ctx.h"
 #include "models/source.h"
 #include "sched/schedule.h"
 
 namespace zoetrope {
+
+double flops_of(const OpCounts& counts);
 
 struct MemoryNeed {
   std::map<std::string, int64_t> weights;  // by component

@@ -20,4 +20,7 @@ class Output : public FrameSink {
 std::unique_ptr<Output> open_output(const std::filesystem::path& target, const std::filesystem::path& program_folder,
                                     std::string_view path_variable);
 
+// For a process that must end now: removes what a writer of `target` has under its temporary name (base/file.h).
+void remove_partial(const std::filesystem::path& target);
+
 }  // namespace zoetrope

@@ -14,7 +14,16 @@ Json memory_report(const Rank& rank) {
           {"exchange", rank.exchange->peak()}};
 }
 
-Json versions_report() { return {{"zoetrope", ZOETROPE_VERSION}, {"git", ZOETROPE_GIT}, {"onednn", onednn_version()}}; }
+// Null: not in this build.
+Json versions_report() {
+  return {{"zoetrope", ZOETROPE_VERSION},
+          {"git", ZOETROPE_GIT},
+          {"onednn", onednn_version()},
+          {"cuda", nullptr},
+          {"driver", nullptr},
+          {"cudnn", nullptr},
+          {"nccl", nullptr}};
+}
 
 Json timings_report(const Timings& timings, double load, double total) {
   return {{"load", load},

@@ -1,38 +1,110 @@
 #include "pipeline/facts.h"
 
 #include "base/error.h"
+#include "models/models.h"
 #include "models/umt5/umt5.h"
-#include "models/wan/config.h"
-#include "models/wan_vae/config.h"
+#include "models/wan/transformer.h"
+#include "models/wan_vae/decoder.h"
 
 namespace zoetrope {
 namespace {
 
-void check_parts(const ModelSource& source, const WanConfig& transformer) {
+// Errors of `body` begin with the file that they are about.
+template <class F>
+auto about(const std::string& file, F body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    fail(error.code(), file, ": ", error.what());
+  }
+}
+
+Role role_of(const std::string& part) {
+  if (part == "text_encoder") return Role::text_encoder;
+  return part == "vae" ? Role::vae : Role::transformer;
+}
+
+void check_class(const std::string& part, const Json& config) {
+  const std::string class_name = class_name_of(config);
+  const Role found = model_class(class_name).role, wanted = role_of(part);
+  require(found == wanted, "a ", class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
+}
+
+void check_pipeline(const ModelSource& source) {
+  const auto kind = value_or(source.index, "_class_name", std::string());
+  if (kind == "WanImageToVideoPipeline")
+    fail(Code::unsupported, source.name, ": an image-to-video model (", kind,
+         "); this version makes video from text: use a T2V model, such as Wan-AI/Wan2.2-T2V-A14B-Diffusers");
+  if (kind != "WanPipeline")
+    fail(Code::unsupported, source.name, ": pipeline class \"", kind, "\" is not built; WanPipeline is");
+  for (const auto& [part, what] : source.parts) about(what.where, [&] { check_class(part, what.config); });
+}
+
+void check_fit(const ModelSource& source, const WanConfig& transformer) {
   const ModelPart& vae = source.at("vae");
-  const WanVaeConfig vae_config = wan_vae_config(vae.config);
+  const auto vae_config = about(vae.where, [&] { return wan_vae_config(vae.config); });
   require(vae_config.z_dim == transformer.in_channels, vae.where, ": this VAE makes latents of ", vae_config.z_dim,
-          " channels, the transformer takes ", transformer.in_channels,
-          vae_config.z_dim == 48 || transformer.in_channels == 48
-              ? "; Wan 2.2 TI2V-5B takes the 2.2 VAE, all others the 2.1 VAE"
-              : "");
+          " channels, the transformer takes ", transformer.in_channels, "; take both from one repository");
   const ModelPart& text = source.at("text_encoder");
-  const Umt5Config text_config = umt5_config(text.config);
+  const auto text_config = about(text.where, [&] { return umt5_config(text.config); });
   require(text_config.dim == transformer.text_dim, text.where, ": text vectors of ", text_config.dim,
-          ", the transformer takes ", transformer.text_dim);
+          ", the transformer takes ", transformer.text_dim, "; take both from one repository");
   if (!source.has("transformer_2")) return;
   const ModelPart& second = source.at("transformer_2");
-  const WanConfig other = wan_config(second.config);
+  const auto other = about(second.where, [&] { return wan_config(second.config); });
   require(other.dim() == transformer.dim() && other.in_channels == transformer.in_channels &&
               other.out_channels == transformer.out_channels && other.text_dim == transformer.text_dim,
-          second.where, ": the two experts differ in width or channels");
+          second.where, ": the two experts differ in width or channels; take both from one repository");
+}
+
+// Where a part's tensors are: its file, or the folder of its shards.
+std::string place_of(const ModelPart& part) {
+  if (!part.checkpoint) return part.where;
+  const auto files = part.checkpoint->files();
+  return files.size() == 1 ? files[0].string() : part.checkpoint->path().string();
+}
+
+// Builds the part in a context that counts: the constructor's own checks are the judgement.
+void build_dry(const std::string& part, const ModelPart& what) {
+  Pool pool(1);
+  Rank rank;
+  rank.pool = &pool;
+  Ctx c(rank);
+  switch (role_of(part)) {
+    case Role::text_encoder:
+      Umt5Encoder(c, umt5_config(what.config), *what.weights, DType::f32, part);
+      return;
+    case Role::transformer:
+      WanTransformer(c, wan_config(what.config), *what.weights, DType::f32, part);
+      return;
+    case Role::vae:
+      WanVaeDecoder(c, wan_vae_config(what.config), *what.weights, DType::f32, part);
+      return;
+  }
 }
 
 }  // namespace
 
+void check_part(const std::string& part, const ModelPart& what) {
+  about(what.where, [&] { check_class(part, what.config); });
+  about(place_of(what), [&] { build_dry(part, what); });
+}
+
+void check_parts(const ModelSource& source) {
+  std::string complaints;
+  for (const auto& [part, what] : source.parts) try {
+      check_part(part, what);
+    } catch (const Error& error) {
+      complaints += cat(complaints.empty() ? "" : "; ", error.what());
+    }
+  require(complaints.empty(), complaints);
+}
+
 ModelInfo model_info(const ModelSource& source) {
-  const WanConfig transformer = wan_config(source.at("transformer").config);
-  check_parts(source, transformer);
+  check_pipeline(source);
+  const ModelPart& part = source.at("transformer");
+  const auto transformer = about(part.where, [&] { return wan_config(part.config); });
+  check_fit(source, transformer);
   ModelInfo info;
   info.pipeline_class = value_or(source.index, "_class_name", std::string());
   info.source = source.name;

@@ -6,8 +6,14 @@
 
 namespace zoetrope {
 
-// Checks that transformer(s), VAE and text encoder belong together; Error names the part that does not.
+// Checks that transformer(s), VAE and text encoder are of classes we have and belong together; Error names the file of
+// the part that does not.
 ModelInfo model_info(const ModelSource& source);
+// A part's checkpoint against what its class expects, without reading a tensor: one Error names all that are missing,
+// unknown or of another shape, and the file.
+void check_part(const std::string& name, const ModelPart& part);
+// The same for all parts: one Error with the complaints about each.
+void check_parts(const ModelSource& source);
 SchedulerConfig scheduler_config(const ModelSource& source, const Request& request);
 
 }  // namespace zoetrope

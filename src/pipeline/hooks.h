@@ -33,7 +33,8 @@ class FrameSink {
   virtual ~FrameSink() = default;
   virtual void begin(int width, int height, int frames, int fps) = 0;
   virtual void frame(std::span<const uint8_t> rgb) = 0;  // [H, W, 3]; copied before it returns, never waits long
-  virtual void finish() = 0;                             // the result is readable under its name when this returns
+  // The result is readable under its name when this returns; Error(cancelled) if asked to stop before.
+  virtual void finish(const std::stop_token& stop) = 0;
 };
 
 }  // namespace zoetrope

@@ -20,19 +20,30 @@ std::vector<float> noise(const Request& request, const Shape& shape) {
   return laid_out;
 }
 
-std::vector<float> from_file(const std::string& path, const Shape& shape) {
-  const SafetensorsFile file(path);
+const TensorEntry& latents_of(const SafetensorsFile& file, const Shape& shape) {
+  const std::string path = file.path().string();
   const TensorEntry* entry = file.find("latents");
   require(entry != nullptr, path, ": holds no tensor \"latents\"");
   require(entry->shape == shape && entry->dtype == DType::f32, path, ": latents are ", entry->shape, " ", entry->dtype,
           ", this request needs ", shape, " fp32 (frames, rows, columns, channels)");
+  return *entry;
+}
+
+std::vector<float> from_file(const std::string& path, const Shape& shape) {
+  const SafetensorsFile file(path);
   std::vector<float> values(static_cast<size_t>(shape.size()));
-  std::memcpy(values.data(), file.bytes(*entry).data(), values.size() * sizeof(float));
+  std::memcpy(values.data(), file.bytes(latents_of(file, shape)).data(), values.size() * sizeof(float));
   for (const float value : values) require(std::isfinite(value), path, ": latents hold a value that is not finite");
   return values;
 }
 
 }  // namespace
+
+void check_latents(const Request& request, const ModelInfo& model) {
+  if (request.latents.empty()) return;
+  latents_of(SafetensorsFile(request.latents), {request.latent_frames(), request.height / model.spatial_scale,
+                                                request.width / model.spatial_scale, model.in_channels});
+}
 
 Tensor initial_latents(Ctx& c, const Request& request, const Shape& shape) {
   const Tensor latents = c.empty(shape, DType::f32);

@@ -23,14 +23,34 @@ std::pair<float, float> check_finite(Ctx& c, const Tensor& x, const std::string&
   return {range[0], range[1]};
 }
 
+// Says in which stage memory ran out, and what would help.
+template <class F>
+void in_stage(Stage stage, F body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (error.code() != Code::out_of_memory) throw;
+    fail(error.code(), name(stage), ": ", error.what(), "; a smaller size, fewer frames or --dtype bf16 needs less");
+  }
+}
+
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
+
+std::string cleaned_negative(const Request& request) {
+  try {
+    return clean_prompt(request.negative_prompt);
+  } catch (const Error& error) {
+    fail(error.code(), "negative ", error.what());  // "negative prompt: ..."
+  }
+}
 
 }  // namespace
 
 PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows) {
   PromptIds ids;
   ids.positive = tokenizer.encode(clean_prompt(request.prompt), rows);
-  if (request.guided()) ids.negative = tokenizer.encode(clean_prompt(request.negative_prompt), rows);
+  const std::string negative = cleaned_negative(request);  // checked even where guidance leaves it out: reports show it
+  if (request.guided()) ids.negative = tokenizer.encode(negative, rows);
   return ids;
 }
 
@@ -157,22 +177,29 @@ Timings TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig& 
 
   Stopwatch watch;
   hooks.report({Stage::text_encode, 0, 0, 0});
-  auto shares = experts(c, request, schedule, high);
-  encode_text(c, request, ids, shares);
+  std::vector<Expert> shares;
+  in_stage(Stage::text_encode, [&] {
+    shares = experts(c, request, schedule, high);
+    encode_text(c, request, ids, shares);
+  });
   timings.text_encode = watch.seconds();
 
   watch = {};
-  UniPC solver(c, initial_latents(c, request, latent_shape(request)), schedule, scheduler.solver_order);
-  denoise(c, request, schedule, shares, solver, hooks, timings);
+  std::optional<UniPC> solver;
+  in_stage(Stage::denoise, [&] {
+    solver.emplace(c, initial_latents(c, request, latent_shape(request)), schedule, scheduler.solver_order);
+    denoise(c, request, schedule, shares, *solver, hooks, timings);
+  });
   timings.denoise = watch.seconds();
 
   watch = {};
-  decode(c, request, solver.latents(), hooks, sink);
+  in_stage(Stage::vae_decode, [&] { decode(c, request, solver->latents(), hooks, sink); });
   timings.vae_decode = watch.seconds();
 
   watch = {};
   hooks.report({Stage::encode, 0, 0, 0});
-  if (!c.dry()) sink.finish();
+  hooks.check();
+  if (!c.dry()) sink.finish(hooks.stop);
   timings.encode = watch.seconds();
   return timings;
 }

@@ -23,7 +23,7 @@ struct Frames final : FrameSink {
     ++got;
     bytes.insert(bytes.end(), rgb.begin(), rgb.end());
   }
-  void finish() override { finished = true; }
+  void finish(const std::stop_token&) override { finished = true; }
 };
 
 // A toy, loaded, with small requests.
@@ -206,7 +206,9 @@ TEST(Facts, RefuseTheVaeOfAnotherModel) {
   source.parts.at("transformer").config["in_channels"] = 8;
   source.parts.at("transformer").config["out_channels"] = 8;
   EXPECT_TRUE(
-      words([&] { model_info(source); }).ends_with("this VAE makes latents of 16 channels, the transformer takes 8"));
+      words([&] {
+        model_info(source);
+      }).ends_with("this VAE makes latents of 16 channels, the transformer takes 8; take both from one repository"));
 }
 
 }  // namespace
