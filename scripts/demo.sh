@@ -13,6 +13,6 @@ if [ ! -f $model/model_index.json ]; then
   # A toy is whole only when its last file is there; a stopped make-toy leaves none.
   if [ ! -f "$model/model_index.json" ]; then "$zoetrope" make-toy --kind wan --out "$model"; fi
 fi
-"$zoetrope" generate --model "$model" --prompt "a red circle moves to the right over a blue floor" --seed 1 \
+"$zoetrope" generate --model "$model" --prompt "a big red circle moves right on a white background" --seed 1 \
   "${options[@]}" --out "$out" --report "$build/demo.json"
 echo "demo: wrote $out ($(stat -c %s "$out") bytes); report in $build/demo.json"
