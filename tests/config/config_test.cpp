@@ -73,6 +73,7 @@ TEST(Recipes, EveryRowIsComplete) {
     ModelInfo model = a14b();
     model.experts = recipe.match.at("experts");
     model.dim = recipe.match.value("dim", 64);
+    model.layers = recipe.match.value("layers", 2);
     for (const char* preset : {"standard", "draft"}) {
       Ask ask;
       ask.preset = preset;
