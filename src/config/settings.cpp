@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <ranges>
 
 #include "base/error.h"
 #include "config/fields.h"
@@ -110,8 +111,9 @@ const Key keys[] = {
 };
 
 [[noreturn]] void unknown(const std::string& at, std::string_view where) {
-  std::vector<std::string_view> known;
-  for (const Key& key : keys) known.push_back(key.name);
+  std::vector<std::string_view> known;  // groups for a group, keys for a key
+  for (const std::string_view name : std::views::transform(keys, &Key::name))
+    known.push_back(at.find('.') == std::string::npos ? name.substr(0, name.find('.')) : name);
   fail(Code::invalid, where, ": key \"", at, "\" is not known; the nearest known one is \"", nearest(at, known), "\"");
 }
 

@@ -38,7 +38,7 @@ TEST(Settings, RefuseByTheirWords) {
   EXPECT_EQ(refused("parallel_config: {cfg: 2}"),
             "c.yml: key \"parallel_config.cfg\" is not known; the nearest known one is \"parallel_config.cfg_size\"");
   EXPECT_EQ(refused("paralel_config: {cfg_size: 2}"),
-            "c.yml: key \"paralel_config\" is not known; the nearest known one is \"parallel_config.tp_size\"");
+            "c.yml: key \"paralel_config\" is not known; the nearest known one is \"parallel_config\"");
   EXPECT_EQ(refused("parallel_config: {cfg_size: 0}"), "parallel_config.cfg_size: 0 is outside 1 to 1024");
   EXPECT_EQ(refused("parallel_config: {cfg_size: two}"), "parallel_config.cfg_size: \"two\" is not a whole number");
   EXPECT_EQ(refused("parallel_config: {attn2d_size: [3]}"), "parallel_config.attn2d_size: [3] is not [rows, columns]");
