@@ -2,20 +2,28 @@
 // likes, and returns output and LSE of the local tokens. A parallel strategy wraps another Attention.
 // Axes: S' local tokens (layout padding last), N query heads, M key heads, D head width.
 #pragma once
+#include <algorithm>
+
 #include "ops/ops.h"
 
 namespace zoetrope::attn {
 
 struct Geometry {
   int64_t heads = 0, key_heads = 0, width = 0;  // N, M, D
-  int64_t tokens = 0, real = 0;                 // S', and how many of them are not padding
+  int64_t tokens = 0, real = 0;                 // S', and how many of the keys are not padding: the first ones
   DType dtype = DType::f32;
+  // The local tokens are [first, first + S') of a sequence that all ranks of a mesh share: `total` real ones, then
+  // padding. So every rank knows the real length of every shard, without a message. Dense needs neither.
+  int64_t first = 0, total = 0;
+
+  int64_t real_in(int64_t from, int64_t n) const { return std::clamp<int64_t>(total - from, 0, n); }
 };
 
 // A layer's projections, made on demand on c's stream: q and k normed and rotated. Written into *want if given, else
 // where the source likes; the result says where. Buffers come from c.scratch().
 struct Source {
   Geometry geo;
+  bool ready = false;  // q, k and v lie in buffers already: to ask without `want` costs nothing
 
   virtual ~Source() = default;
   virtual Heads q(Ctx& c, const Heads* want) = 0;
@@ -25,6 +33,9 @@ struct Source {
   virtual bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) = 0;
 };
 
+// Only a layer's own tokens come this way. Keys that every rank holds (a prompt, an image, Cosmos3's second stream) are
+// never given to a strategy: the layer attends them with its local queries in a second call and merges by LSE, which
+// counts each once on every mesh.
 class Attention {
  public:
   virtual ~Attention() = default;

@@ -1,4 +1,5 @@
-// Attention on one device: every query sees every real key. No messages; scratch S' (N + 2M) D for the projections.
+// Attention on one device: every query sees every real key. No messages; scratch S' (N + 2M) D for the projections,
+// none for operands that are ready.
 #pragma once
 #include "attn/attention.h"
 

@@ -52,10 +52,10 @@ TEST(Dense, TakesProjectionsTogetherOrOneByOne) {
   expect_same_bits(apart.lse, together.lse);
 }
 
-TEST(Dense, RefusesMoreRealTokensThanThereAre) {
+TEST(Dense, RefusesMoreRealKeysThanThereAre) {
   CpuCtx cpu;
   Ready source(cpu, 5, 6, 2, 2, 8);
-  EXPECT_EQ(words([&] { Dense().run(cpu.c, source); }), "dense attention: 6 real tokens of 5");
+  EXPECT_EQ(words([&] { Dense().run(cpu.c, source); }), "attention: 6 real keys of 5");
 }
 
 }  // namespace

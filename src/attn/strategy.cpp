@@ -1,0 +1,22 @@
+#include "attn/strategy.h"
+
+#include <utility>
+
+#include "attn/attn2d.h"
+#include "attn/dense.h"
+#include "attn/ring.h"
+
+namespace zoetrope::attn {
+
+std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms) {
+  const MeshShape& shape = mesh.shape();
+  std::unique_ptr<Attention> attention = std::make_unique<Dense>();
+  if (shape.ring > 1)
+    attention = std::make_unique<Ring>(c, mesh.col(), std::move(attention));
+  else if (shape.cp() > 1)
+    attention = std::make_unique<Attention2d>(c, mesh.row(), mesh.col(), std::move(attention), forms.pipelined);
+  if (shape.ulysses > 1) attention = std::make_unique<Ulysses>(c, mesh.ulysses(), std::move(attention), forms.ulysses);
+  return attention;
+}
+
+}  // namespace zoetrope::attn

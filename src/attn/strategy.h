@@ -1,0 +1,19 @@
+// The attention of a mesh: dense inside, the context axis around it, Ulysses outermost.
+#pragma once
+#include <memory>
+
+#include "attn/ulysses.h"
+#include "mesh/mesh.h"
+
+namespace zoetrope::attn {
+
+// How a strategy does its work, where there is a choice; results agree within docs/numerics.md.
+struct Forms {
+  UlyssesForm ulysses = UlyssesForm::separate;
+  bool pipelined = false;  // Attention2D starts on its own block
+};
+
+// The mesh must outlive it; slots are taken from c.exchange() by reserve().
+std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms = {});
+
+}  // namespace zoetrope::attn

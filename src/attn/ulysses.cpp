@@ -1,0 +1,127 @@
+#include "attn/ulysses.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace zoetrope::attn {
+
+std::vector<std::vector<Ulysses::Part>> Ulysses::messages(UlyssesForm form) {
+  if (form == UlyssesForm::packed) return {{Part::q, Part::k, Part::v}};
+  if (form == UlyssesForm::kv_packed) return {{Part::q}, {Part::k, Part::v}};
+  return {{Part::v}, {Part::q}, {Part::k}};
+}
+
+Ulysses::Ulysses(Ctx& c, Comm& group, std::unique_ptr<Attention> inner, UlyssesForm form)
+    : group_(group), inner_(std::move(inner)) {
+  for (auto& parts : messages(form)) lanes_.push_back({std::move(parts), Slot(c.exchange()), Slot(c.exchange())});
+  for (const Lane& lane : lanes_)
+    if (std::ranges::count(lane.parts, Part::q)) back_ = &lane;
+}
+
+HeadSpread Ulysses::spread(const Geometry& geo) const { return spread_heads(geo.heads, geo.key_heads, group_.size()); }
+
+Span Ulysses::share(const HeadShare& of, Part part) {
+  return part == Part::q ? Span{of.q_first, of.q_count} : Span{of.kv_first, of.kv_count};
+}
+
+int64_t Ulysses::heads_a_token(const Lane& lane, const HeadSpread& spread) {
+  int64_t heads = 0;
+  for (const Part part : lane.parts) heads += part == Part::q ? spread.q_slot : spread.kv_slot;
+  return heads;
+}
+
+Geometry Ulysses::gathered(const Geometry& geo) const {
+  const HeadShare own = spread(geo).ranks[static_cast<size_t>(group_.rank())];
+  Geometry all = geo;
+  all.heads = own.q_count, all.key_heads = own.kv_count;
+  all.tokens = geo.tokens * group_.size();
+  all.first = geo.first - geo.tokens * group_.rank();
+  all.real = all.real_in(all.first, all.tokens);
+  return all;
+}
+
+Chunks::Size Ulysses::output_size(const Geometry& geo) const {
+  return {group_.size(), geo.tokens, spread(geo).q_slot, geo.width, geo.dtype};
+}
+
+void Ulysses::reserve(const Geometry& geo) {
+  if (group_.size() == 1) return inner_->reserve(geo);
+  for (Lane& lane : lanes_) {
+    const int64_t token = heads_a_token(lane, spread(geo)) * geo.width * bytes_of(geo.dtype);
+    const int64_t bytes = group_.size() * geo.tokens * token;
+    const int64_t needed = &lane == back_ ? std::max(bytes, output_size(geo).bytes()) : bytes;
+    lane.send.reserve(needed), lane.receive.reserve(needed);
+  }
+  inner_->reserve(gathered(geo));
+}
+
+Partial Ulysses::run(Ctx& c, Source& source) {
+  if (group_.size() == 1) return inner_->run(c, source);
+  const Geometry& geo = source.geo;
+  require_place("ulysses", geo);
+  Ready all(gathered(geo));
+  const Partial out{c.empty({geo.tokens, geo.heads, geo.width}, geo.dtype),
+                    c.empty({geo.heads, geo.tokens}, DType::f32)};
+  {
+    Fork side(c);
+    for (const Lane& lane : lanes_) send(c, side, source, lane, all.at);
+  }
+  const Scope scope(c.scratch());
+  send_back(c, inner_->run(c, all), geo, out);
+  return out;
+}
+
+Operands Ulysses::ask(Ctx& c, Source& source, const Lane& lane) const {
+  if (lane.parts.size() == 3) return project(c, source);
+  Operands x;
+  for (const Part part : lane.parts)
+    at(x, part) = part == Part::q   ? source.q(c, nullptr)
+                  : part == Part::k ? source.k(c, nullptr)
+                                    : source.v(c, nullptr);
+  return x;
+}
+
+// Projects the parts of one message, lays rank p's heads of them into chunk p, and sends it while c goes on.
+void Ulysses::send(Ctx& c, Fork& side, Source& source, const Lane& lane, Operands& received) {
+  const Geometry& geo = source.geo;
+  const HeadSpread heads = spread(geo);
+  const Shape shape{group_.size() * geo.tokens, heads_a_token(lane, heads), geo.width};  // [P S', H, D]
+  const Tensor sent = lane.send.view(shape, geo.dtype), got = lane.receive.view(shape, geo.dtype);
+  {
+    const Scope scope(c.scratch());
+    Operands x = ask(c, source, lane);
+    int64_t column = 0;
+    for (const Part part : lane.parts) {
+      const auto columns = [&](const Tensor& of, int rank) {
+        return slice_heads(as_heads(of, geo.width), column,
+                           column + share(heads.ranks[static_cast<size_t>(rank)], part).count);
+      };
+      for (int p = 0; p < group_.size(); ++p) {
+        const Span theirs = share(heads.ranks[static_cast<size_t>(p)], part);
+        copy_heads(c, slice_heads(at(x, part), theirs.first, theirs.first + theirs.count),
+                   slice(columns(sent, p), p * geo.tokens, (p + 1) * geo.tokens));
+      }
+      at(received, part) = columns(got, group_.rank());
+      column += part == Part::q ? heads.q_slot : heads.kv_slot;
+    }
+  }
+  side.after_parent();
+  group_.all_to_all(side, sent, got);
+}
+
+// mine: all tokens of this rank's heads -> out: the local tokens of all heads.
+void Ulysses::send_back(Ctx& c, const Partial& mine, const Geometry& geo, const Partial& out) {
+  const HeadSpread heads = spread(geo);
+  const Chunks sent(back_->send, output_size(geo)), got(back_->receive, output_size(geo));
+  for (int p = 0; p < group_.size(); ++p) put(c, mine, p * geo.tokens, sent.at(p));
+  group_.all_to_all(c, sent.message(), got.message());
+  for (int p = 0; p < group_.size(); ++p) {
+    const Span theirs = share(heads.ranks[static_cast<size_t>(p)], Part::q);
+    const Partial chunk = got.at(p);
+    copy_heads(c, slice_heads(as_heads(chunk.o, geo.width), 0, theirs.count),
+               slice_heads(as_heads(out.o, geo.width), theirs.first, theirs.first + theirs.count));
+    copy(c, chunk.lse.rows(0, theirs.count), out.lse.rows(theirs.first, theirs.first + theirs.count));
+  }
+}
+
+}  // namespace zoetrope::attn

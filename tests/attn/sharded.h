@@ -1,0 +1,164 @@
+// Self-attention of a whole sequence, and the same cut over rank threads: every rank gets its tokens of one set of
+// random projections, the rest of its rows are NaN.
+#pragma once
+#include <chrono>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "attn/dense.h"
+#include "attn/strategy.h"
+#include "comm/local/world.h"
+#include "mesh/shard.h"
+#include "support/cpu_ctx.h"
+
+namespace zoetrope::attn {
+
+struct Problem {
+  int64_t tokens = 0, heads = 0, key_heads = 0, width = 0;
+  DType dtype = DType::f32;
+
+  std::vector<float> values(char part) const {  // [tokens, heads or key heads, width]
+    return random_values(tokens * (part == 'q' ? heads : key_heads) * width, static_cast<unsigned>(part), 2);
+  }
+  MeshHeads mesh_heads() const { return {heads, key_heads}; }
+};
+
+// Part `index` of `parts`. In a dry context there is nothing to fill.
+struct Shard : Source {
+  Shard(Ctx& c, const Problem& p, int parts, int index) {
+    const TokenShard shard = shard_tokens(p.tokens, parts, index);
+    geo = {p.heads, p.key_heads, p.width, shard.slot, shard.real, p.dtype, shard.first, p.tokens};
+    q_ = fill(c, p, 'q'), k_ = fill(c, p, 'k'), v_ = fill(c, p, 'v');
+  }
+
+  Heads q(Ctx& c, const Heads* want) override { return give(c, q_, want); }
+  Heads k(Ctx& c, const Heads* want) override { return give(c, k_, want); }
+  Heads v(Ctx& c, const Heads* want) override { return give(c, v_, want); }
+  bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) override {
+    if (can_pack) give(c, q_, &q), give(c, k_, &k), give(c, v_, &v);
+    return can_pack;
+  }
+
+  bool can_pack = true;
+  std::function<void(Ctx& c)> before = [](Ctx&) {};  // of each projection
+
+ private:
+  Tensor fill(Ctx& c, const Problem& p, char part) const {
+    const int64_t heads = part == 'q' ? p.heads : p.key_heads, row = heads * p.width;
+    const Tensor x = c.empty({geo.tokens, heads, p.width}, p.dtype, c.request());
+    if (c.dry()) return x;
+    const std::vector<float> all = p.values(part);
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const bool real = i < geo.real * row;
+      const float value = real ? all[static_cast<size_t>(geo.first * row + i)] : std::nanf("");
+      if (p.dtype == DType::f32) x.data<float>()[i] = value;
+      if (p.dtype == DType::bf16) x.data<bf16>()[i] = bf16(value);
+    }
+    return x;
+  }
+  Heads give(Ctx& c, const Tensor& x, const Heads* want) const {
+    before(c);
+    if (want) copy_heads(c, as_heads(x, geo.width), *want);
+    return want ? *want : as_heads(x, geo.width);
+  }
+
+  Tensor q_, k_, v_;
+};
+
+// Output [S, N, D] and LSE [S, N] of the real tokens.
+struct Result {
+  std::vector<float> o, lse;
+};
+
+// The real tokens of a partial result, appended at their place.
+inline void place(const Partial& part, const Geometry& geo, Result& all) {
+  const auto o = values_of(part.o), lse = values_of(part.lse);
+  const int64_t row = geo.heads * geo.width;
+  std::copy_n(o.begin(), geo.real * row, all.o.begin() + geo.first * row);
+  for (int64_t s = 0; s < geo.real; ++s)
+    for (int64_t n = 0; n < geo.heads; ++n)
+      all.lse[static_cast<size_t>((geo.first + s) * geo.heads + n)] = lse[static_cast<size_t>(n * geo.tokens + s)];
+}
+
+inline Result empty_result(const Problem& p) {
+  return {std::vector<float>(static_cast<size_t>(p.tokens * p.heads * p.width), std::nanf("")),
+          std::vector<float>(static_cast<size_t>(p.tokens * p.heads), std::nanf(""))};
+}
+
+inline Result dense(const Problem& p) {
+  CpuCtx cpu(1);
+  Shard source(cpu.c, p, 1, 0);
+  Result all = empty_result(p);
+  place(Dense().run(cpu.c, source), source.geo, all);
+  return all;
+}
+
+// Ranks as threads on the CPU back end, with little memory each (ThreadSanitizer leaves few addresses).
+class Ranks {
+ public:
+  explicit Ranks(int n) {
+    for (int i = 0; i < n; ++i) backends_.push_back(make_cpu_backend());
+    for (int kind = 0; kind < wait_kinds; ++kind) waits_.set(static_cast<Wait>(kind), std::chrono::seconds(60));
+  }
+
+  void run(const std::function<void(Ctx& c, Comm& world)>& body,
+           const std::function<std::unique_ptr<Stream>()>& side = thread_stream) {
+    const auto prepare = [&](Rank& rank, int number) {
+      rank.traits = cpu_traits();
+      rank.backend = backends_[static_cast<size_t>(number)].get();
+      rank.pool = &pool_;
+      rank.make_side = side;
+      rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };
+    };
+    run_ranks(static_cast<int>(backends_.size()), prepare, body, waits_);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Backend>> backends_;
+  Pool pool_{1};
+  Waits waits_;
+};
+
+// What nobody wrote shows as NaN.
+inline void poison(Region& region, size_t bytes) {
+  const Scope scope(region);
+  std::memset(region.take(bytes), 0xFF, bytes);
+}
+
+inline Result on_mesh(const Problem& p, const MeshShape& shape, const Forms& forms = {}) {
+  Result all = empty_result(p);  // each rank writes its own tokens
+  Ranks(shape.world()).run([&](Ctx& c, Comm& world) {
+    const Mesh mesh(world, shape, p.mesh_heads());
+    poison(c.exchange(), 1u << 18), poison(c.scratch(), 1u << 18);
+    const auto attention = make_attention(c, mesh, forms);
+    Shard source(c, p, shape.sequence(), mesh.sequence_index());
+    attention->reserve(source.geo);
+    place(attention->run(c, source), source.geo, all);
+  });
+  return all;
+}
+
+// Meshes of so many ranks that only cut the sequence.
+inline std::vector<MeshShape> sequence_meshes(int ranks, const MeshHeads& heads) {
+  std::vector<MeshShape> shapes = legal_meshes(ranks, heads);
+  std::erase_if(shapes, [](const MeshShape& s) { return s.cfg * s.tp > 1; });
+  return shapes;
+}
+
+// The forms that make a difference on this mesh.
+inline std::vector<Forms> forms_of(const MeshShape& shape) {
+  std::vector<Forms> all;
+  for (const bool pipelined : {false, true})
+    for (const UlyssesForm form : {UlyssesForm::separate, UlyssesForm::kv_packed, UlyssesForm::packed})
+      if ((form == UlyssesForm::separate || shape.ulysses > 1) && (!pipelined || shape.rows * shape.cols > 1))
+        all.push_back({form, pipelined});
+  return all;
+}
+
+inline std::string words_of(const MeshShape& shape, const Forms& forms) {
+  constexpr const char* names[] = {"separate", "kv_packed", "packed"};
+  return cat(text_of(shape), ", ", names[static_cast<size_t>(forms.ulysses)], forms.pipelined ? ", pipelined" : "");
+}
+
+}  // namespace zoetrope::attn
