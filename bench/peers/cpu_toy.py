@@ -1,4 +1,4 @@
-"""CPU time of a toy transformer forward and a toy VAE decode (256x256, 17 frames) in diffusers and here, in turns.
+"""CPU time of a toy transformer forward and a toy VAE decode (by default 256x256, 17 frames) in diffusers and here, in turns.
 
     python bench/peers/cpu_toy.py --model TOY --ours BUILD/bin/toy_bench --out bench/history/NAME.json
 
@@ -32,7 +32,7 @@ import numpy as np
 import safetensors.numpy
 import torch
 
-FRAMES, HEIGHT, WIDTH, TEXT_ROWS, REAL_TEXT, TIMESTEP = 17, 256, 256, 512, 20, 500
+TEXT_ROWS, REAL_TEXT, TIMESTEP = 512, 20, 500
 
 
 def cpu_seconds():
@@ -46,11 +46,12 @@ def ours_layout(x):
 
 
 class Peer:
-    def __init__(self, folder):
+    def __init__(self, folder, size, frames):
         self.transformer = diffusers.WanTransformer3DModel.from_pretrained(folder / "transformer").eval()
         self.vae = diffusers.AutoencoderKLWan.from_pretrained(folder / "vae").eval()
         config, rng = self.vae.config, torch.Generator().manual_seed(1)
-        shape = (1, config.z_dim, (FRAMES - 1) // 4 + 1, HEIGHT // 8, WIDTH // 8)
+        width, height = (int(n) for n in size.split("x"))
+        shape = (1, config.z_dim, (frames - 1) // 4 + 1, height // 8, width // 8)
         self.x, self.latents = torch.randn(shape, generator=rng), torch.randn(shape, generator=rng)
         self.text = torch.zeros(1, TEXT_ROWS, self.transformer.config.text_dim)
         self.text[:, :REAL_TEXT] = torch.randn(1, REAL_TEXT, self.text.shape[2], generator=rng)
@@ -125,7 +126,7 @@ def machine():
 
 def measure(options):
     torch.set_num_threads(options.threads)
-    peer = Peer(options.model)
+    peer = Peer(options.model, options.size, options.frames)
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         case = pathlib.Path(folder) / "case.safetensors"
         peer.write_case(case)
@@ -147,7 +148,7 @@ def report(options, runs, summary):
         parts[part] = {"diffusers": spread(theirs), "zoetrope": spread(mine), "max_error": summary["parts"][part]["max_error"]}
         for key in ("cpu_s", "wall_s"):
             parts[part][f"ratio_{key}"] = round(parts[part]["zoetrope"][key]["median"] / parts[part]["diffusers"][key]["median"], 3)
-    return {"what": f"toy forward and decode at {WIDTH}x{HEIGHT}x{FRAMES}, fp32, in turns", "date": datetime.date.today().isoformat(),
+    return {"what": f"{options.model.name}: forward and decode at {options.size}x{options.frames}, fp32, in turns", "date": datetime.date.today().isoformat(),
             "threads": options.threads, "wait_policy": os.environ["OMP_WAIT_POLICY"], "machine": machine(),
             "versions": {"zoetrope": summary["version"], "git": summary["git"], "onednn": summary["onednn"], "diffusers": diffusers.__version__,
                          "torch": torch.__version__, "python": platform.python_version()}, "parts": parts}
@@ -158,6 +159,8 @@ if __name__ == "__main__":
     arguments.add_argument("--model", type=pathlib.Path, required=True, help="folder of make-toy --kind wan")
     arguments.add_argument("--ours", type=pathlib.Path, required=True, help="the program toy_bench")
     arguments.add_argument("--out", type=pathlib.Path, help="JSON file to write")
+    arguments.add_argument("--size", default="256x256")
+    arguments.add_argument("--frames", type=int, default=17)
     arguments.add_argument("--runs", type=int, default=5)
     arguments.add_argument("--threads", type=int, default=2)
     arguments.add_argument("--most", type=float, default=1.5, help="allowed ratio of CPU seconds")
