@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ cmake ninja-build pkg-config                                # tools
-  libdnnl-dev                                                     # ops/cpu
-  libsentencepiece-dev libicu-dev libpng-dev                       # io
+  libdnnl-dev ocl-icd-opencl-dev                                  # ops/cpu; dnnl's CMake file asks for OpenCL
+  libsentencepiece-dev libicu-dev libpng-dev                      # io
   nlohmann-json3-dev libyaml-cpp-dev                              # base
   libspdlog-dev                                                   # base
   libcli11-dev                                                    # cli
