@@ -48,19 +48,26 @@ void tune(const Fd& fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 2);
 }
 
+sockaddr_storage name_of(const Fd& fd) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) fail(Code::comm, "socket: ", why());
+  return name;
+}
+
+// A port that nobody listens at yet may connect to itself, if the kernel happens to pick it for this end too.
+bool is_itself(const Fd& fd) {
+  sockaddr_storage peer{}, self = name_of(fd);
+  socklen_t size = sizeof peer;
+  return getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0 && std::memcmp(&peer, &self, size) == 0;
+}
+
 bool try_connect(const Fd& fd, const addrinfo& address, Deadline deadline) {
   if (connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
   if (errno != EINPROGRESS || !wait_for(fd, POLLOUT, deadline)) return false;
   int error = 0;
   socklen_t size = sizeof error;
   return getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-}
-
-sockaddr_storage name_of(const Fd& fd) {
-  sockaddr_storage name{};
-  socklen_t size = sizeof name;
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) fail(Code::comm, "socket: ", why());
-  return name;
 }
 
 // Moves all of [data, data + bytes) with `some`, which never blocks.
@@ -108,7 +115,7 @@ Fd connect_to(const std::string& host, uint16_t port, Deadline deadline) {
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
       Fd fd = open_socket(*a);
-      if (!fd || !try_connect(fd, *a, deadline)) continue;
+      if (!fd || !try_connect(fd, *a, deadline) || is_itself(fd)) continue;
       tune(fd);
       return fd;
     }

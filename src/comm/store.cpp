@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <list>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -47,12 +49,16 @@ struct StoreServer::State {
   void welcome(Client& client, std::string_view body);
   void lose(Client& client);
   void answer_waiting(const std::string& key, std::string_view status, std::string_view value);
+  void tell_members();
 
   const Launch launch;
   Fd listener, stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::list<Client> clients;
   std::map<std::string, std::string> values;
   std::string lost;  // why no get can be answered any more
+  std::mutex mutex;  // guards the next two, the thread's news for finish()
+  std::condition_variable changed;
+  size_t members = 0;
   std::thread thread;
 };
 
@@ -61,6 +67,7 @@ StoreServer::StoreServer(const Launch& launch) : state_(std::make_unique<State>(
 }
 
 StoreServer::~StoreServer() {
+  finish(Deadline::in(std::chrono::seconds(1)));
   eventfd_write(state_->stop.get(), 1);
   state_->thread.join();
 }
@@ -89,8 +96,20 @@ void StoreServer::State::serve() {
     for (Client& client : clients)
       if (client.gone) lose(client);
     clients.remove_if([](const Client& client) { return client.gone; });
+    tell_members();
     accept_all();
   }
+}
+
+void StoreServer::State::tell_members() {
+  const std::lock_guard lock(mutex);
+  members = static_cast<size_t>(std::ranges::count_if(clients, [](const Client& client) { return client.rank >= 0; }));
+  changed.notify_all();
+}
+
+void StoreServer::finish(Deadline deadline) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_until(lock, deadline.at(), [&] { return state_->members == 0; });
 }
 
 void StoreServer::State::accept_all() {
@@ -131,6 +150,8 @@ void StoreServer::State::handle(Client& client, std::string_view body) {
     if (room) values[key] = fields[2];
     answer(client, room ? "ok" : "no", room ? "" : "the store is full");
     if (room) answer_waiting(key, "ok", fields[2]);
+  } else if (verb == "lost") {
+    answer(client, "ok", lost);
   } else if (verb == "get" && values.contains(key)) {
     answer(client, "ok", values[key]);
   } else if (verb == "get" && !lost.empty()) {
@@ -190,7 +211,12 @@ Store::~Store() {
 }
 
 std::string Store::reply() {
-  const auto fields = unpack(receive_frame(connection_, most_frame, Deadline::in(hello_time)), 2);
+  std::vector<std::string> fields;
+  try {
+    fields = unpack(receive_frame(connection_, most_frame, Deadline::in(hello_time)), 2);
+  } catch (const Error& error) {
+    fail(Code::comm, "store: rank 0, which serves it, is gone: ", error.what());
+  }
   if (fields[0] != "ok") fail(Code::comm, "store: ", fields[1]);
   return fields[1];
 }
@@ -200,6 +226,16 @@ void Store::set(const std::string& key, const std::string& value, Deadline deadl
           value.size(), " bytes is too long");
   send_frame(connection_, pack({"set", key, value}), deadline);
   reply();
+}
+
+std::string Store::why_lost() noexcept {
+  try {
+    const Deadline soon = Deadline::in(std::chrono::seconds(1));
+    send_frame(connection_, pack({"lost", "", ""}), soon);
+    return unpack(receive_frame(connection_, most_frame, soon), 2)[1];
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 std::optional<std::string> Store::get(const std::string& key, Deadline deadline) {

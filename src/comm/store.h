@@ -14,8 +14,9 @@ namespace zoetrope {
 class StoreServer {
  public:
   explicit StoreServer(const Launch& launch);  // port 0: a free one
-  ~StoreServer();
+  ~StoreServer();                              // gives clients up to 1 s to hear the last answers and leave
   uint16_t port() const;
+  void finish(Deadline deadline);  // waits until every client has left
 
   struct State;
 
@@ -32,6 +33,7 @@ class Store {
   // Waits for somebody to set it; nullopt at the deadline, after which this store is of no use. Error(comm) as soon as
   // a rank that had joined is gone.
   std::optional<std::string> get(const std::string& key, Deadline deadline);
+  std::string why_lost() noexcept;  // "rank 3 died while the ranks were joining", or "" where rank 0 knows of no such
   std::string local_address() const { return address_of(connection_); }  // by which this host reaches rank 0
 
   static constexpr size_t most_key = 256, most_value = 16384, most_keys = 65536;

@@ -44,6 +44,18 @@ Address find(Store& store, const std::string& id, int rank, int peer, const std:
   return {fields[0], static_cast<uint16_t>(std::atoi(fields[1].c_str()))};
 }
 
+// Connects and says who we are. A rank listens when it publishes its address: where nobody does now, it is gone.
+Fd reach(Store& store, const Launch& launch, const std::string& id, int peer, const Address& at) {
+  try {
+    Fd fd = connect_to(at.host, at.port, Deadline::in(milliseconds(300)));
+    send_frame(fd, pack({greeting, launch.token, id, std::to_string(launch.rank)}), Deadline::in(seconds(1)));
+    return fd;
+  } catch (const Error& error) {
+    const std::string lost = store.why_lost();
+    fail(Code::comm, id, ": ", lost.empty() ? cat("rank ", peer, " is gone: ", error.what()) : lost);
+  }
+}
+
 // Which of `expected` this connection is, or -1: a stranger, who gets no second chance and little time.
 int identify(const Fd& fd, const Launch& launch, const std::string& id, const std::vector<int>& expected) {
   try {
@@ -74,8 +86,7 @@ std::vector<Fd> link(Store& store, const Launch& launch, const std::string& id, 
     if (peers[i] > launch.rank) expected.push_back(peers[i]);
     if (peers[i] >= launch.rank) continue;
     const Address at = find(store, id, launch.rank, peers[i], note, deadline, limit);
-    links[i] = connect_to(at.host, at.port, deadline);
-    send_frame(links[i], pack({greeting, launch.token, id, std::to_string(launch.rank)}), deadline);
+    links[i] = reach(store, launch, id, peers[i], at);
   }
   for (const int peer : expected) find(store, id, launch.rank, peer, note, deadline, limit);
   while (!expected.empty()) {

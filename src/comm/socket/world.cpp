@@ -157,7 +157,13 @@ SocketWorld::SocketWorld(const Launch& launch, const Waits& waits)
       std::make_unique<Control>(link(*state_->store, launch, "control", all, "world", limit), launch.rank);
 }
 
-SocketWorld::~SocketWorld() = default;
+SocketWorld::~SocketWorld() {
+  const bool in_peace = !cause();
+  state_->control.reset();
+  state_->store.reset();
+  if (state_->server && in_peace)
+    state_->server->finish(Deadline::in(std::chrono::seconds(5)));  // others may split yet
+}
 
 std::unique_ptr<Comm> SocketWorld::comm() {
   std::vector<int> all(static_cast<size_t>(state_->launch.world));

@@ -14,7 +14,7 @@ class SocketWorld {
  public:
   // Joins the others: rank 0 serves the store. Deadline: Wait::bootstrap; who has not come is named.
   explicit SocketWorld(const Launch& launch, const Waits& waits = {});
-  ~SocketWorld();  // says goodbye, unless the group was aborted
+  ~SocketWorld();  // says goodbye, unless the group was aborted; rank 0 then serves the others up to 5 s more
 
   std::unique_ptr<Comm> comm();  // of all ranks, axis "world"; once
   Session& session();
