@@ -52,7 +52,9 @@ void Ulysses::reserve(const Geometry& geo) {
     const int64_t needed = &lane == back_ ? std::max(bytes, output_size(geo).bytes()) : bytes;
     lane.send.reserve(needed), lane.receive.reserve(needed);
   }
-  inner_->reserve(gathered(geo));
+  Geometry all = gathered(geo);  // with the most heads that a rank has: slots are equally large on all
+  all.heads = spread(geo).q_slot, all.key_heads = spread(geo).kv_slot;
+  inner_->reserve(all);
 }
 
 Partial Ulysses::run(Ctx& c, Source& source) {
