@@ -71,6 +71,8 @@ struct Case {
   Forms forms;
 };
 
+void PrintTo(const Case& a, std::ostream* out) { *out << words_of(a.shape, a.forms); }
+
 struct Late : testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Forks, Late,
                          testing::Values(Case{{.ulysses = 4}, {}}, Case{{.ulysses = 4}, {UlyssesForm::kv_packed}},

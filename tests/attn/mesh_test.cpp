@@ -133,6 +133,31 @@ TEST(OnMesh, ReplicatedKeysCountOnceWhenTheLayerMergesThem) {
   }
 }
 
+// Slots are made for the longest sequence; a shorter one uses their beginning.
+TEST(OnMesh, OneAttentionServesEveryLengthUpToTheReserved) {
+  const Problem longest{43, 8, 4, 16};
+  for (const MeshShape& shape : sequence_meshes(4, longest.mesh_heads())) {
+    SCOPED_TRACE(text_of(shape));
+    for (const int64_t tokens : {43, 5, 18}) {
+      Problem p = longest;
+      p.tokens = tokens;
+      Result got = empty_result(p);
+      Ranks(4).run([&](Ctx& c, Comm& world) {
+        const Mesh mesh(world, shape);
+        const auto attention = make_attention(c, mesh);
+        Shard first(c, longest, 4, mesh.sequence_index()), source(c, p, 4, mesh.sequence_index());
+        attention->reserve(first.geo);
+        attention->run(c, first);
+        const size_t taken = c.exchange().used();
+        attention->reserve(source.geo);
+        EXPECT_EQ(c.exchange().used(), taken);
+        place(attention->run(c, source), source.geo, got);
+      });
+      EXPECT_EQ(got.o, on_mesh(p, shape).o);
+    }
+  }
+}
+
 std::string refusal(int ranks, const std::function<void(Ctx& c, Comm& world)>& body) {
   return words([&] { Ranks(ranks).run(body); });
 }
