@@ -18,7 +18,7 @@ constexpr int max_depth = 64;
 // Watches a parse: refuses deep nesting before it can exhaust the stack, and keys given twice.
 class Guard {
  public:
-  explicit Guard(std::string_view where) : where_(where) {}
+  Guard(std::string_view where, const Json::parser_callback_t& keep) : where_(where), keep_(keep) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
     require(depth < max_depth, where_, ": nested deeper than ", max_depth, " levels");
@@ -28,11 +28,12 @@ class Guard {
       const auto& key = parsed.get_ref<const std::string&>();
       require(keys_.back().insert(key).second, where_, ": key \"", key, "\" is given twice");
     }
-    return true;
+    return !keep_ || keep_(depth, event, parsed);
   }
 
  private:
   std::string_view where_;
+  const Json::parser_callback_t& keep_;
   std::vector<std::set<std::string>> keys_;
 };
 
@@ -79,9 +80,9 @@ Json yaml_to_json(const YAML::Node& node, std::string_view where, int depth) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::string_view where) {
+Json parse_json(std::string_view text, std::string_view where, const Json::parser_callback_t& keep) {
   try {
-    return Json::parse(text.begin(), text.end(), Guard(where));
+    return Json::parse(text.begin(), text.end(), Guard(where, keep));
   } catch (const Json::parse_error& error) {
     fail(Code::invalid, where, ": not valid JSON at byte ", error.byte);
   } catch (const Json::exception&) {  // a number that no type holds

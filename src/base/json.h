@@ -10,8 +10,9 @@ namespace zoetrope {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// `where` names the source in messages. Nesting deeper than 64 and duplicate keys are refused.
-Json parse_json(std::string_view text, std::string_view where);
+// `where` names the source in messages. Nesting deeper than 64 and duplicate keys are refused. Values for which `keep`
+// says false are left out: what is huge can be taken while it is parsed.
+Json parse_json(std::string_view text, std::string_view where, const Json::parser_callback_t& keep = {});
 Json read_json(const std::filesystem::path& file, size_t max_bytes = 64u << 20);
 
 // YAML as a Json tree: scalars become null, bool, integer, float or string by YAML 1.2's core rules. Aliases are

@@ -58,15 +58,12 @@ class Reader {
 
 }  // namespace
 
-SpecialTokens read_special_tokens(const std::filesystem::path& folder, const Json& added,
+SpecialTokens read_special_tokens(const std::filesystem::path& folder,
                                   const std::function<int32_t(const std::string&)>& id_of) {
   const auto file = folder / "tokenizer_config.json";
   const Json config = object_in(file);
   Reader reader(id_of);
   if (config.contains("added_tokens_decoder")) reader.add_with_ids(config["added_tokens_decoder"], file.string());
-  if (added.is_array())
-    for (const Json& token : added)
-      if (token.is_object()) reader.add(text_of(token), value_or(token, "id", -1));
   reader.add_named(config);
   reader.add_named(object_in(folder / "special_tokens_map.json"));
   for (const char* text : {"<pad>", "</s>", "<unk>"}) reader.add(text, id_of(text));
@@ -74,7 +71,7 @@ SpecialTokens read_special_tokens(const std::filesystem::path& folder, const Jso
   return std::move(reader.tokens);
 }
 
-std::vector<TextPart> cut(std::string_view text, const SpecialTokens& tokens) {
+std::vector<TextPart> cut(std::string_view text, const std::vector<SpecialToken>& tokens) {
   std::vector<TextPart> parts;
   size_t plain = 0;  // start of the plain text before `at`
   const auto take_plain = [&](size_t end) {
@@ -82,8 +79,8 @@ std::vector<TextPart> cut(std::string_view text, const SpecialTokens& tokens) {
   };
   for (size_t at = 0; at < text.size();) {
     const auto here = std::ranges::find_if(
-        tokens.all, [&](const SpecialToken& token) { return text.substr(at).starts_with(token.text); });
-    if (here == tokens.all.end()) {
+        tokens, [&](const SpecialToken& token) { return text.substr(at).starts_with(token.text); });
+    if (here == tokens.end()) {
       ++at;
       continue;
     }

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
-
 namespace zoetrope {
 
 struct SpecialToken {
@@ -21,10 +19,9 @@ struct SpecialTokens {
   std::string eos = "</s>";
 };
 
-// From tokenizer_config.json ("added_tokens_decoder"), from `added`, tokenizer.json's list of that name (or null), and,
-// for tokens given by name alone, special_tokens_map.json; `id_of` gives a piece's id, or -1. Files that are missing
-// name nothing; T5's own <pad>, </s>, <unk> always count.
-SpecialTokens read_special_tokens(const std::filesystem::path& folder, const Json& added,
+// From tokenizer_config.json ("added_tokens_decoder") and, for tokens given by name alone, special_tokens_map.json;
+// `id_of` gives a piece's id, or -1. Files that are missing name nothing; T5's own <pad>, </s>, <unk> always count.
+SpecialTokens read_special_tokens(const std::filesystem::path& folder,
                                   const std::function<int32_t(const std::string&)>& id_of);
 
 struct TextPart {
@@ -32,7 +29,7 @@ struct TextPart {
   int32_t special = -1;  // its id, or -1: plain text
 };
 
-// Cuts at special tokens, leftmost and then longest first. Empty parts are left out.
-std::vector<TextPart> cut(std::string_view text, const SpecialTokens& tokens);
+// Cuts at special tokens, leftmost and then longest first (`tokens` begin with the longest). Empty parts are left out.
+std::vector<TextPart> cut(std::string_view text, const std::vector<SpecialToken>& tokens);
 
 }  // namespace zoetrope

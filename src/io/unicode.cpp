@@ -1,12 +1,15 @@
 #include "io/unicode.h"
 
+#include <unicode/brkiter.h>
 #include <unicode/locid.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
+#include <unicode/utext.h>
 #include <unicode/utf8.h>
 
 #include <cstdio>
+#include <memory>
 
 #include "base/error.h"
 
@@ -62,11 +65,36 @@ std::string utf8_of(std::u32string_view text) {
   return out;
 }
 
+std::vector<std::string_view> characters(std::string_view utf8) {
+  std::vector<std::string_view> parts;
+  const auto size = static_cast<int32_t>(utf8.size());
+  for (int32_t at = 0, start = 0; at < size; start = at) {
+    U8_FWD_1(utf8.data(), at, size);
+    parts.push_back(utf8.substr(static_cast<size_t>(start), static_cast<size_t>(at - start)));
+  }
+  return parts;
+}
+
+std::vector<std::string_view> graphemes(std::string_view utf8) {
+  UErrorCode status = U_ZERO_ERROR;
+  const std::unique_ptr<icu::BreakIterator> breaks(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+  const std::unique_ptr<UText, decltype(&utext_close)> text(
+      utext_openUTF8(nullptr, utf8.data(), static_cast<int64_t>(utf8.size()), &status), utext_close);
+  if (U_SUCCESS(status)) breaks->setText(text.get(), status);
+  if (U_FAILURE(status)) fail(Code::device, "unicode: ICU cannot find graphemes: ", u_errorName(status));
+  std::vector<std::string_view> parts;
+  for (int32_t from = 0, to; (to = breaks->next()) != icu::BreakIterator::DONE; from = to)
+    parts.push_back(utf8.substr(static_cast<size_t>(from), static_cast<size_t>(to - from)));
+  return parts;
+}
+
 std::u32string nfc(std::u32string_view text) { return normalized(text, icu::Normalizer2::getNFCInstance); }
 std::u32string nfkc(std::u32string_view text) { return normalized(text, icu::Normalizer2::getNFKCInstance); }
 std::u32string upper_case(std::u32string_view text) { return narrow(wide(text).toUpper(icu::Locale::getRoot())); }
 
-bool is_space(char32_t c) { return (c >= 0x1C && c <= 0x1F) || u_isUWhiteSpace(static_cast<UChar32>(c)); }
+bool is_white_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)); }
+bool is_space(char32_t c) { return (c >= 0x1C && c <= 0x1F) || is_white_space(c); }
 
 char32_t windows_1252(char32_t c) {
   constexpr char32_t meant[32] = {0x20AC, 0x81,   0x201A, 0x192,  0x201E, 0x2026, 0x2020, 0x2021,

@@ -21,12 +21,12 @@ struct Folder : TempFolder {
 };
 
 // [text, ids, ids with byte fallback], by Hugging Face's own library; recorded by record_facts.py.
-void expect_recorded_ids(const fs::path& folder, size_t column) {
+void expect_recorded_ids(const fs::path& folder, size_t column, const fs::path& recorded = data / "tokens.json") {
   const auto tokenizer = Tokenizer::open(folder);
-  const Json facts = read_json(data / "tokens.json");
+  const Json facts = read_json(recorded);
   ASSERT_GE(facts["cases"].size(), 60u);
   for (const Json& item : facts["cases"])
-    EXPECT_EQ(tokenizer->encode(item[0].get<std::string>(), 512), item[column].get<std::vector<int32_t>>())
+    EXPECT_EQ(tokenizer->encode(item[0].get<std::string>(), 1000), item[column].get<std::vector<int32_t>>())
         << item[0].dump(-1, ' ', true);
 }
 
@@ -49,6 +49,38 @@ TEST(Tokenizer, UsesBytesOnlyIfTokenizerJsonSaysSo) {
   allow_bytes(both);
   expect_recorded_ids(json.path(), 2);
   expect_recorded_ids(both.path(), 2);
+}
+
+// UMT5's own file is 17 MB; this one has its structure and 504 pieces.
+TEST(Tokenizer, FollowsAFileLikeUmt5sToTheLetter) {
+  expect_recorded_ids(data / "umt5", 1, data / "umt5" / "tokens.json");
+  EXPECT_EQ(Tokenizer::open(data / "umt5")->pieces(), 504);
+}
+
+TEST(Tokenizer, FollowsTokenizerJsonWhereBothFilesAreThere) {
+  const Folder folder{"spiece.model", "tokenizer_config.json"};
+  fs::copy_file(data / "umt5/tokenizer.json", folder / "tokenizer.json");
+  expect_recorded_ids(folder.path(), 1, data / "umt5" / "tokens.json");
+}
+
+TEST(Tokenizer, NormalisesAsTokenizerJsonSays) {
+  Json file = read_json(data / "umt5/tokenizer.json");
+  const auto ids_with = [&](const Json& normalizer, const char* text) {
+    file["normalizer"] = normalizer;
+    const TempFolder folder;
+    folder.put("tokenizer.json", file.dump());
+    return Tokenizer::open(folder.path())->encode(text, 100);
+  };
+  const auto plain = [&](const char* text) { return ids_with(nullptr, text); };
+  const Json both{{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  const Json right{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
+  const Json runs{{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\u2581"}};
+  EXPECT_NE(plain(" \ta cat "), plain("a cat"));
+  EXPECT_EQ(ids_with(both, " \ta cat\u3000 "), plain("a cat"));
+  EXPECT_EQ(ids_with(both, " \t "), plain(""));
+  EXPECT_EQ(ids_with(right, " a cat\u3000 "), plain(" a cat"));
+  EXPECT_NE(plain("a   cat"), plain("a cat"));
+  EXPECT_EQ(ids_with(Json{{"type", "Sequence"}, {"normalizers", {right, runs}}}, "a   cat "), plain("a cat"));
 }
 
 TEST(Tokenizer, TruncatesBeforeTheEndToken) {
@@ -82,11 +114,15 @@ TEST(Tokenizer, NamesWhatIsWrongWithAFolder) {
   const TempFolder folder;
   EXPECT_EQ(refusal(folder / "none"), (folder / "none").string() + ": no such folder");
   EXPECT_EQ(refusal(folder.path()),
-            folder.path().string() + ": no tokenizer here; spiece.model or tokenizer.json is expected");
+            folder.path().string() + ": no tokenizer here; tokenizer.json or spiece.model is expected");
   folder.put("spiece.model", "version https://git-lfs.github.com/spec/v1\n");
   EXPECT_EQ(refusal(folder.path()), (folder / "spiece.model").string() + ": is a git-lfs pointer, run `git lfs pull`");
   folder.put("spiece.model", "\x0a\xff\xff");
   EXPECT_EQ(refusal(folder.path()), (folder / "spiece.model").string() + ": not a usable SentencePiece model");
+  fs::copy_file(data / "tokenizer_config.json", folder / "tokenizer_config.json");
+  folder.put("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_EQ(refusal(folder.path()),
+            (folder / "tokenizer.json").string() + ": is a git-lfs pointer, run `git lfs pull`");
 }
 
 TEST(Tokenizer, NamesWhatIsWrongWithTokenizerJson) {
@@ -108,7 +144,19 @@ TEST(Tokenizer, NamesWhatIsWrongWithTokenizerJson) {
   EXPECT_EQ(with("/normalizer/precompiled_charsmap", "a*"), file + ": precompiled_charsmap is not base64");
   EXPECT_EQ(with("/pre_tokenizer", {{"type", "ByteLevel"}}),
             file + ": pre_tokenizer \"ByteLevel\" of this form is not supported");
-  EXPECT_EQ(with("/model/vocab/1/0", "gone"), file + ": has no piece </s>, the end token");
+  EXPECT_EQ(with("/normalizer/precompiled_charsmap", "AAAA"), file + ": precompiled_charsmap is not whole");
+  EXPECT_EQ(with("/normalizer/precompiled_charsmap", "////fwAA"), file + ": precompiled_charsmap is not whole");
+  EXPECT_EQ(with("/pre_tokenizer/pretokenizers/1/prepend_scheme", "first"),
+            file + ": pre_tokenizer \"Sequence\" of this form is not supported");
+  EXPECT_EQ(with("/post_processor", nullptr),
+            file + ": post_processor \"null\" of this form is not supported; one that adds an end token is");
+  EXPECT_EQ(with("/post_processor/special_tokens", Json::object()),
+            file + ": post_processor gives no id of </s>, the end token");
+  EXPECT_EQ(with("/added_tokens/1/lstrip", true), file + ": added token \"</s>\" with \"lstrip\" is not supported");
+  EXPECT_EQ(with("/added_tokens/1/id", -2).substr(0, file.size() + 22), file + ": added_tokens holds {");
+  EXPECT_EQ(with("/model/vocab", {{"a", 0}}), file + ": no vocabulary here");
+  EXPECT_EQ(with("/model/vocab/7", {{"x", 1}}),
+            file + ": the vocabulary holds {\"x\":1}, which is not a piece and its score");
   EXPECT_EQ(with("/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"add_prefix_space", true}}),
             "no error");
 }
