@@ -1,8 +1,8 @@
-"""Stage 5: generates the held-out prompts with diffusers from a model folder and scores the pixels with measure.py.
+"""Stage 6: generates the held-out prompts with diffusers from a model folder and scores the pixels with measure.py.
 
     python evaluate.py MODEL [--limit 60] [--steps 20] [--guidance 4] [--frames 33] [--side 128] [--device auto]
                        [--batch 20] [--out DIR] [--save-frames] [--prompts-only]
-Writes scores.json, prompts.json and contact_sheet.png into --out. Prompt n starts from torch's CPU generator with seed
+evaluation_prompts.json beside this file is what --prompts-only writes. Writes scores.json, prompts.json and contact_sheet.png into --out. Prompt n starts from torch's CPU generator with seed
 1000 + n, so another engine can start from the same noise.
 """
 import argparse

@@ -1,9 +1,11 @@
 """What the clips show and how they are described.
 
 A clip is one or two coloured shapes on a background. Everything is drawn from small tables, so the captions, the
-pictures and the checks of `measure.py` share one list of words. A fixed seventh of all (colour, shape, size, motion)
-combinations is never shown in training; the evaluation prompts are made from it.
+pictures and the checks of `measure.py` share one list of words. A fixed fourteenth of all (colour, shape, size, motion)
+combinations is never shown in training, nor are the pairs of objects that the evaluation prompts ask for.
 """
+import functools
+
 import numpy as np
 
 COLOURS = {
@@ -47,14 +49,29 @@ COLOUR_NAMES, BACKGROUND_NAMES = list(COLOURS), list(BACKGROUNDS)
 
 def held_out(colour, shape, size, motion):
     """True for the combinations kept for evaluation. Integers or arrays of table indices."""
-    return (3 * colour + 5 * shape + 2 * size + motion + colour * shape) % 7 == 3
+    return ((3 * colour + 5 * shape + 2 * size + motion + colour * shape) % 7 == 3) & ((colour + shape + motion) % 2 == 0)
 
 
-def sample_scenes(count, seed):
-    """`count` scenes as a dict of integer arrays: objects [N], and [N, 2] shape, colour, size, motion; backgrounds."""
+def _pair_key(colour, shape, size, motion):
+    """One number for the two objects of a scene, whichever comes first; arrays [N, 2] -> [N]."""
+    one = ((colour * len(SHAPES) + shape) * 2 + size) * len(MOTIONS) + motion
+    return one.min(-1) * 10000 + one.max(-1)
+
+
+@functools.cache
+def _held_out_pairs():
+    scenes = scene_of([p["objects"] for p in evaluation_prompts() if len(p["objects"]) == 2], 0)
+    return _pair_key(scenes["colour"], scenes["shape"], scenes["size"], scenes["motion"])
+
+
+def sample_scenes(count, seed, pairs=0.5):
+    """`count` scenes as a dict of integer arrays: objects [N], and [N, 2] shape, colour, size, motion; backgrounds.
+
+    pairs: the share of scenes with two objects.
+    """
     rng = np.random.default_rng(seed)
     pick = lambda n: rng.integers(0, n, (count, 2))
-    scene = dict(objects=1 + (rng.random(count) < 0.35).astype(np.int64), shape=pick(len(SHAPES)),
+    scene = dict(objects=1 + (rng.random(count) < pairs).astype(np.int64), shape=pick(len(SHAPES)),
                  colour=pick(len(COLOURS)), size=pick(2),
                  motion=rng.choice(len(MOTIONS), (count, 2), p=MOTION_WEIGHTS),
                  back=pick(len(BACKGROUNDS)), gradient=rng.integers(0, 4, count))  # gradient: 0, 1 plain; 2 down; 3 across
@@ -69,6 +86,8 @@ def sample_scenes(count, seed):
         scene["motion"] = np.where(bad, rng.integers(0, 4, (count, 2)), scene["motion"])
     scene["motion"] = np.where(held_out(scene["colour"], scene["shape"], scene["size"], scene["motion"]),
                                (scene["motion"] + 1) % 4, scene["motion"])
+    key = _pair_key(scene["colour"], scene["shape"], scene["size"], scene["motion"])
+    scene["objects"] = np.where(np.isin(key, _held_out_pairs()), 1, scene["objects"])
     return scene
 
 
@@ -100,42 +119,52 @@ def describe_background(scene, i, rng):
     return rng.choice(TAIL_PLAIN if scene["gradient"][i] < 2 else TAIL_GRADIENT).format(a, b)
 
 
-def caption(scene, i, rng, always_size=False, always_background=False):
-    """One of the phrasings of scene i."""
+def tagged_caption(scene, i, rng, always_size=False, always_background=False):
+    """One of the phrasings of scene i as its words, and for each word the object (0, 1) it speaks of, else -1."""
     form = rng.integers(0, 4)
     ing = int(form in (1, 3))
-    parts = []
+    body = []
     for o in range(scene["objects"][i]):
         subject, motion = describe_object(scene, i, o, rng, always_size)
         verbs = VERBS[motion]
-        parts.append(subject + " " + verbs[rng.integers(0, len(verbs))][ing])
-    body = " and ".join(parts)
+        phrase = subject + " " + verbs[rng.integers(0, len(verbs))][ing]
+        body += [("and", -1)] * (o > 0) + [(w, o) for w in phrase.split()]
     tail = describe_background(scene, i, rng) if always_background or rng.random() > 0.15 else ""
+    plain = lambda text: [(w, -1) for w in text.split()]
     if form == 2 and tail:
-        return tail + ", " + body
-    return ("a video of " if form == 3 else "") + body + (" " + tail if tail else "")
+        return plain(tail + ",") + body
+    return plain("a video of" if form == 3 else "") + body + plain(tail)
+
+
+def caption(scene, i, rng, **options):
+    return " ".join(word for word, _ in tagged_caption(scene, i, rng, **options))
 
 
 def captions(scene, phrasings, seed):
-    """[N][phrasings] captions of all scenes."""
+    """[N][phrasings] tagged captions of all scenes."""
     rng = np.random.default_rng(seed)
-    return [[caption(scene, i, rng) for _ in range(phrasings)] for i in range(len(scene["objects"]))]
+    return [[tagged_caption(scene, i, rng) for _ in range(phrasings)] for i in range(len(scene["objects"]))]
 
 
 def evaluation_prompts(count=60, seed=2024):
-    """Held-out prompts with what they ask for: 4 in 5 with one object, directions in equal parts, 1 in 5 with two."""
+    """Held-out prompts with what they ask for. 4 in 5 show one object, a combination never trained on, directions in equal
+    parts; 1 in 5 shows two objects that move in different directions, a pair never trained on."""
     rng = np.random.default_rng(seed)
     combos = [(c, s, z, m) for c in range(len(COLOURS)) for s in range(len(SHAPES)) for z in range(2)
-              for m in range(len(DIRECTIONS)) if held_out(c, s, z, m)]
+              for m in range(len(DIRECTIONS))]
+    pick = lambda motion, hidden: (lambda rows: rows[rng.integers(0, len(rows))])(
+        [c for c in combos if c[3] == motion and held_out(*c) == hidden])
+    directions = [(a, b) for a in range(4) for b in range(4) if a != b]
     prompts = []
     for n in range(count):
-        objects = 2 if n % 5 == 4 else 1
-        chosen = []
-        while len(chosen) < objects:
-            wanted = combos[rng.integers(0, len(combos))]
-            if wanted[3] == (n + n // 5 + 2 * len(chosen)) % 4 and wanted[0] not in [c[0] for c in chosen]:
-                chosen.append(wanted)
+        if n % 5 == 4:
+            first, second = directions[(n // 5 * 5) % len(directions)]
+            chosen = [pick(first, False), pick(second, False)]
+            while chosen[1][0] == chosen[0][0]:
+                chosen[1] = pick(second, False)
+        else:
+            chosen = [pick((n - n // 5) % 4, True)]
         asked = [dict(colour=COLOUR_NAMES[c], shape=SHAPES[s], size=SIZES[z], motion=MOTIONS[m]) for c, s, z, m in chosen]
-        scene = scene_of([asked], seed + n)
-        prompts.append(dict(id=n, seed=1000 + n, prompt=caption(scene, 0, rng, True, True), objects=asked))
+        text = caption(scene_of([asked], seed + n), 0, rng, always_size=True, always_background=True)
+        prompts.append(dict(id=n, seed=1000 + n, prompt=text, objects=asked))
     return prompts

@@ -1,6 +1,7 @@
 """Trains the demo model. Each stage is one command and continues from what the stage before left in --work:
 
     python run.py tokenizer --work W          # seconds, CPU
+    python run.py text      --work W          # minutes, CPU or GPU
     python run.py vae       --work W          # <= 8 minutes on one H200
     python run.py flow      --work W          # <= 8 minutes on one H200; again: continues from its own weights
     python run.py export    --work W --model models/shapes
@@ -23,9 +24,11 @@ import models
 
 common.quiet_libraries()
 
+TEXT_SCALE = dict(scenes=8192, batch=96, log_every=50)
 VAE_SCALE = dict(scenes=32768, side=128, crop=(16, 17, 64), full=(4, 33), log_every=100, measure_batches=12)
 FLOW_SCALE = dict(clips=49152, side=128, frames=33, encode_batch=64, encode_minutes=1.0, batch=192, shortest=5,
                   log_every=100, warmup=300, lr=2.5e-3, matrix_lr=5e-3)
+SMOKE_TEXT = dict(scenes=64, batch=8, log_every=2)
 SMOKE_VAE = dict(scenes=64, side=32, crop=(2, 5, 16), full=(2, 9), log_every=2, measure_batches=1)
 SMOKE_FLOW = dict(clips=8, side=32, frames=9, encode_batch=4, encode_minutes=0.2, batch=4, shortest=2, log_every=2, warmup=2,
                   lr=1e-3, matrix_lr=3e-3)
@@ -33,7 +36,7 @@ SMOKE_FLOW = dict(clips=8, side=32, frames=9, encode_batch=4, encode_minutes=0.2
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", nargs="?", choices=["tokenizer", "vae", "flow", "export", "evaluate", "import"])
+    parser.add_argument("stage", nargs="?", choices=["tokenizer", "text", "vae", "flow", "export", "evaluate", "import"])
     parser.add_argument("--work", default="train_demo_work")
     parser.add_argument("--model", help="the diffusers folder, default W/model")
     parser.add_argument("--device", default="auto")
@@ -50,6 +53,7 @@ def run_stage(stage, work, model, device, steps, minutes, smoke):
     import evaluate
     import stage_export
     import stage_flow
+    import stage_text
     import stage_tokenizer
     import stage_vae
     sizes = models.SMOKE if smoke else models.FULL
@@ -57,6 +61,8 @@ def run_stage(stage, work, model, device, steps, minutes, smoke):
     if stage == "tokenizer":
         stage_tokenizer.train(os.path.join(work, "tokenizer"))
         stage_tokenizer.check(os.path.join(work, "tokenizer"))
+    elif stage == "text":
+        stage_text.train(work, sizes, device, steps or 800, minutes, SMOKE_TEXT if smoke else TEXT_SCALE)
     elif stage == "vae":
         stage_vae.train(work, sizes, device, steps or 30000, minutes, SMOKE_VAE if smoke else VAE_SCALE)
     elif stage == "flow":
@@ -90,7 +96,10 @@ def check_measure(count=24):
     import draw
     import grammar
     from measure import score
-    prompts = grammar.evaluation_prompts(count)
+    prompts = grammar.evaluation_prompts()
+    if prompts != common.read_json(os.path.join(os.path.dirname(os.path.abspath(__file__)), "evaluation_prompts.json")):
+        raise SystemExit("smoke: evaluation_prompts.json is not what grammar.py makes")
+    prompts = prompts[:count]
     clips = draw.make_clips(grammar.scene_of([p["objects"] for p in prompts], 4), 5, "cpu")
     times = torch.arange(0, 33, 4)
     video = [draw.render(draw.select(clips, torch.tensor([i])), times, 128)[0] for i in range(count)]
@@ -107,7 +116,7 @@ def smoke():
     work = tempfile.mkdtemp(prefix="train_demo_")
     start, cpu = time.time(), torch.device("cpu")
     model = os.path.join(work, "model")
-    for stage in ("tokenizer", "vae", "vae", "flow", "flow", "export", "evaluate", "import", "flow", "export"):
+    for stage in ("tokenizer", "text", "vae", "vae", "flow", "flow", "export", "evaluate", "import", "flow", "export"):
         run_stage(stage, work, model, cpu, 4, 0.5, smoke=True)
     files = sorted(os.path.relpath(os.path.join(d, f), model) for d, _, fs in os.walk(model) for f in fs)
     print("files", *files)

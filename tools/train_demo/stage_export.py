@@ -1,4 +1,4 @@
-"""Stage 4: the complete diffusers folder in bf16, with its model card."""
+"""Stage 5: the complete diffusers folder in bf16, with its model card."""
 import os
 import shutil
 

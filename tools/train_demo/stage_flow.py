@@ -1,9 +1,10 @@
-"""Stage 3: text encoder and transformer together, flow matching on latents made in this stage.
+"""Stage 4: text encoder and transformer together, flow matching on latents made in this stage.
 
 x(sigma) = (1 - sigma) clip + sigma noise, the model predicts noise - clip. A tenth of the prompts is replaced by the
 empty one, so that guidance has something to steer away from. The weights kept are a moving average.
 """
 import contextlib
+import functools
 import math
 import os
 import time
@@ -23,6 +24,7 @@ TEXT_ROWS = 32  # rows computed in training; the last stands for all the zero ro
 SHIFT = 3.0     # of the flow schedule, in training and in the scheduler's config
 DROPPED = 0.1
 PHRASINGS = 4
+BINDING = 0.02  # weight of the Binder's loss
 
 
 class CountedZeros:
@@ -56,16 +58,48 @@ def embed(text, ids):
 
 
 def tokenise(work, rows):
-    """Captions [N][P] -> ids [N, P, TEXT_ROWS - 1] int64."""
+    """Tagged captions [N][P] -> ids [N, P, W], W = TEXT_ROWS - 1, padded with 0; tags [N, P, W], the object each token
+    speaks of or -1; said [N, P, 2], whether the caption names the object's size."""
     import sentencepiece
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(work, "tokenizer", "spiece.model"))
+    encode = functools.cache(pieces.encode)  # word by word: pieces never cross spaces
+    sizes = {word for words in grammar.SIZE_WORDS.values() for word in words}
+    flat = [caption for row in rows for caption in row]
     width = TEXT_ROWS - 1
-    flat = pieces.encode([c for row in rows for c in row])
-    longest = max(map(len, flat)) + 1
-    if longest > width:
-        raise SystemExit(f"a caption has {longest} tokens, TEXT_ROWS allows {width}")
-    ids = torch.tensor([f + [1] + [0] * (width - 1 - len(f)) for f in flat])
-    return ids.view(len(rows), -1, width)
+    ids, tags = torch.zeros(len(flat), width, dtype=torch.long), torch.full((len(flat), width), -1)
+    said = torch.zeros(len(flat), 2, dtype=torch.bool)
+    for n, caption in enumerate(flat):
+        tokens = [(t, tag) for word, tag in caption for t in encode(word)] + [(1, -1)]
+        if len(tokens) > width:
+            raise SystemExit(f"a caption has {len(tokens)} tokens, TEXT_ROWS allows {width}")
+        ids[n, :len(tokens)] = torch.tensor([t for t, _ in tokens])
+        tags[n, :len(tokens)] = torch.tensor([tag for _, tag in tokens])
+        for word, tag in caption:
+            if word in sizes:
+                said[n, tag] = True
+    shape = (len(rows), -1)
+    return ids.view(*shape, width), tags.view(*shape, width), said.view(*shape, 2)
+
+
+ATTRIBUTES = dict(colour=len(grammar.COLOURS), shape=len(grammar.SHAPES), size=2, motion=len(grammar.MOTIONS))
+
+
+class Binder(torch.nn.Module):
+    """Used in training only: from each token that speaks of an object, all attributes of that object must be readable.
+    Without it the encoder takes very long to learn which words belong together when there are two objects."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.head = torch.nn.Linear(width, sum(ATTRIBUTES.values()))
+
+    def forward(self, rows, labels):
+        """rows [B, W, d], labels [B, W, 4] with -100 where there is nothing to tell -> sum of mean cross-entropies."""
+        total = 0.0
+        for k, logits in enumerate(self.head(rows).float().split(list(ATTRIBUTES.values()), dim=-1)):
+            wanted = labels[..., k].flatten()
+            told = (wanted >= 0).sum().clamp_min(1)  # a small batch may name no size at all
+            total = total + F.cross_entropy(logits.flatten(0, 1), wanted, reduction="sum") / told
+        return total
 
 
 @torch.no_grad()
@@ -93,21 +127,31 @@ def hidden_matrix(name, p):
 
 
 class Sampler:
-    """Batches of (latents, ids) from the pool; a short clip is the front of a long one, because the VAE is causal."""
+    """Batches of (latents, ids, labels) from the pool; a short clip is the front of a long one: the VAE is causal."""
 
-    def __init__(self, latents, ids, seed, shortest):
-        self.latents, self.ids, self.shortest = latents, ids, shortest
-        self.device = latents.device
+    def __init__(self, latents, scene, text, seed):
+        self.latents, self.device = latents, latents.device
+        n = len(latents)
+        self.ids, self.tags, self.said = (t[:n].to(self.device) for t in text)
+        self.attributes = torch.stack([torch.tensor(scene[k][:n], device=self.device) for k in ATTRIBUTES], -1)  # [N, 2, 4]
         self.random = torch.Generator(self.device).manual_seed(seed)
-        self.empty = torch.zeros(ids.shape[-1], dtype=torch.long, device=self.device)
+        self.empty = torch.zeros(self.ids.shape[-1], dtype=torch.long, device=self.device)
         self.empty[0] = 1
+
+    def pick(self, rows, phrase):
+        """ids [B, W] and labels [B, W, 4] of the given clips and phrasings."""
+        tags, said = self.tags[rows, phrase], self.said[rows, phrase]
+        labels = self.attributes[rows].clone()
+        labels[..., list(ATTRIBUTES).index("size")][~said] = -100
+        labels = labels.gather(1, tags.clamp_min(0)[..., None].expand(-1, -1, len(ATTRIBUTES)))
+        return self.ids[rows, phrase], labels.masked_fill(tags[..., None] < 0, -100)
 
     def batch(self, count):
         draw_ = lambda n: torch.randint(n, (count,), generator=self.random, device=self.device)
-        rows, phrase = draw_(len(self.latents)), draw_(self.ids.shape[1])
-        ids = self.ids[rows, phrase]
-        dropped = torch.rand(count, generator=self.random, device=self.device) < DROPPED
-        return self.latents[rows].float(), torch.where(dropped[:, None], self.empty, ids)
+        rows = draw_(len(self.latents))
+        ids, labels = self.pick(rows, draw_(self.ids.shape[1]))
+        dropped = (torch.rand(count, generator=self.random, device=self.device) < DROPPED)[:, None]
+        return self.latents[rows].float(), torch.where(dropped, self.empty, ids), labels.masked_fill(dropped[..., None], -100)
 
     def sigmas(self, count):
         """Stratified logit-normal numbers through the shift of the sampling schedule."""
@@ -118,11 +162,11 @@ class Sampler:
         return SHIFT * s / (1 + (SHIFT - 1) * s)
 
 
-def flow_loss(text, transformer, latents, ids, sigma, noise):
-    """Mean squared error of the velocity per clip [B]."""
+def flow_loss(transformer, latents, rows, sigma, noise):
+    """Mean squared error of the velocity per clip [B]; rows [B, TEXT_ROWS, d] as embed gives them."""
     s = sigma.view(-1, 1, 1, 1, 1)
-    prediction = transformer(hidden_states=(1 - s) * latents + s * noise, timestep=sigma * 1000,
-                             encoder_hidden_states=embed(text, ids), return_dict=False)[0]
+    prediction = transformer(hidden_states=(1 - s) * latents + s * noise, timestep=sigma * 1000, encoder_hidden_states=rows,
+                             return_dict=False)[0]
     return (prediction.float() - (noise - latents)).square().flatten(1).mean(1)
 
 
@@ -157,10 +201,10 @@ def train(work, sizes, device, steps, minutes, scale, seed=31):
     torch.manual_seed(seed)
     text, transformer = make_text_encoder(sizes, vocabulary_size(work)), make_transformer(sizes)
     check_counted_zeros(text, transformer)
-    resumed = all(map(os.path.exists, names))
-    if resumed:
-        load_weights(text, names[0])
-        load_weights(transformer, names[1])
+    resumed = os.path.exists(names[1])
+    for network, name in zip((text, transformer), names):
+        if os.path.exists(name):
+            load_weights(network, name)
     seed += 1000 * next_round(work, "flow") * resumed  # a resumed run draws clips it has not seen
     on_gpu = device.type == "cuda"
     torch.backends.cudnn.benchmark = on_gpu
@@ -170,43 +214,47 @@ def train(work, sizes, device, steps, minutes, scale, seed=31):
     scene = grammar.sample_scenes(scale["clips"], seed)
     clips = draw.make_clips(scene, seed + 1, device)
     with ThreadPoolExecutor(1) as side_job:  # captions on the processor while the GPU draws and encodes
-        ids = side_job.submit(lambda: tokenise(work, grammar.captions(scene, PHRASINGS, seed + 2)))
+        words = side_job.submit(lambda: tokenise(work, grammar.captions(scene, PHRASINGS, seed + 2)))
         latents = make_latents(load_vae(work, sizes).to(device), device, clips, scale["clips"], scale["side"], scale["frames"],
                                scale["encode_batch"], scale["encode_minutes"])
-    sampler = Sampler(latents, ids.result()[:len(latents)].to(device), seed + 3, scale["shortest"])
+    sampler = Sampler(latents, scene, words.result(), seed + 3)
+    binder = Binder(text.config.d_model).to(device)
     print(f"flow clips={len(latents)} latent_rms={latents[:256].float().square().mean().sqrt():.3f} "
           f"prepared_s={time.time() - start:.1f}", flush=True)
 
     if on_gpu:
         transformer.compile_repeated_blocks()
-    named = [("text." + n, p) for n, p in text.named_parameters()] + [("wan." + n, p) for n, p in transformer.named_parameters()]
+    named = [(prefix + n, p) for prefix, m in (("text.", text), ("wan.", transformer), ("binder.", binder))
+             for n, p in m.named_parameters()]
     gain = 0.5 if resumed else 1.0
     optimiser = Optimisers(named, gain * scale["lr"], hidden_matrix, gain * scale["matrix_lr"], fused=on_gpu)
     average, log = Average([text, transformer], 0.999), Log("flow")
     budget, running = Budget(steps, minutes - (time.time() - start) / 60), True
     recent = []
     while running:
-        x, ids = sampler.batch(scale["batch"])
+        x, ids, labels = sampler.batch(scale["batch"])
         stance = contextlib.nullcontext()
-        if budget.step % 8 == 7:  # shorter clips; not compiled, since each length would be compiled anew
-            x = x[:, :, :scale["shortest"] + budget.step // 8 % max(1, x.shape[2] - scale["shortest"])]
+        if budget.step % 16 == 15:  # shorter clips; not compiled, since each length would be compiled anew
+            x = x[:, :, :scale["shortest"] + budget.step // 16 % max(1, x.shape[2] - scale["shortest"])]
             stance = torch.compiler.set_stance("force_eager")
         with autocast(device), stance:
-            loss = flow_loss(text, transformer, x, ids, sampler.sigmas(len(x)), torch.randn_like(x)).mean()
-        loss.backward()
+            rows = embed(text, ids)
+            loss = flow_loss(transformer, x, rows, sampler.sigmas(len(x)), torch.randn_like(x)).mean()
+            binding = binder(rows[:, :-1], labels)
+        (loss + BINDING * binding).backward()
         norm = optimiser.step(budget.rate(warmup=scale["warmup"], floor=0.02))
         average.update()
         recent.append(loss.detach())
         running = budget.advance()
         if budget.step % scale["log_every"] == 0 or not running:
-            log.add(budget.step, loss=torch.stack(recent).mean(), grad=norm, rate=optimiser.rates[1] * budget.rate(scale["warmup"], 0.02))
+            log.add(budget.step, loss=torch.stack(recent).mean(), binding=binding, grad=norm, rate=optimiser.rates[1] * budget.rate(scale["warmup"], 0.02))
             recent = []
     average.swap()
     save_weights(text, names[0])
     save_weights(transformer, names[1])
     final = validate(work, text, transformer, sizes, device, scale)
     log.add(budget.step, validation=final)
-    log.save(os.path.join(work, "logs"), ["loss", "grad", "rate"])
+    log.save(os.path.join(work, "logs"), ["loss", "binding", "grad", "rate"])
     print(f"flow final validation_loss={final:.5f} seconds={time.time() - start:.0f}", flush=True)
 
 
@@ -217,9 +265,9 @@ def validate(work, text, transformer, sizes, device, scale, seed=777):
     scene = grammar.sample_scenes(count, seed)
     latents = make_latents(load_vae(work, sizes).to(device), device, draw.make_clips(scene, seed + 1, device), count, scale["side"],
                            scale["frames"], scale["encode_batch"], 1).float()
-    ids = tokenise(work, grammar.captions(scene, 1, seed + 2)).to(device)[:, 0]
+    ids = tokenise(work, grammar.captions(scene, 1, seed + 2))[0].to(device)[:, 0]
     random = torch.Generator(device).manual_seed(seed)
     sigma = ((torch.arange(len(latents), device=device) % 16) + 0.5) / 16
     noise = torch.randn(latents.shape, generator=random, device=device)
     with autocast(device):
-        return flow_loss(text, transformer, latents, ids, sigma, noise).mean().item()
+        return flow_loss(transformer, latents, embed(text, ids), sigma, noise).mean().item()

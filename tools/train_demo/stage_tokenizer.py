@@ -12,7 +12,8 @@ VOCABULARY = 192
 def corpus(seed=11, scenes=20000):
     """Captions; their words with points and commas (a word becomes a piece of its own only if it is seen inside two
     different strings); and the alphabet, so that any word can be spelled."""
-    lines = [c for row in grammar.captions(grammar.sample_scenes(scenes, seed), 1, seed + 1) for c in row]
+    rows = grammar.captions(grammar.sample_scenes(scenes, seed), 1, seed + 1)
+    lines = [" ".join(word for word, _ in row[0]) for row in rows]
     words = sorted({w.strip(",") for line in lines for w in line.split()})
     lines += [f"{w}. {w}, {w}; {w}! {w}" for w in words] * 20
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
@@ -70,6 +71,9 @@ def check(folder):
     from transformers import AutoTokenizer
     fast = AutoTokenizer.from_pretrained(folder)
     plain = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "spiece.model"))
+    for text in corpus(seed=98, scenes=200):  # stage_flow encodes word by word
+        if plain.encode(text) != [piece for word in text.split() for piece in plain.encode(word)]:
+            raise SystemExit(f"tokenizer: {text!r} does not split at its spaces")
     texts = corpus(seed=99, scenes=200) + ["", "A Small RED circle", "zebra \u00e9t\u00e9 \u732b!", "two  spaces", "x" * 40]
     for text in texts:
         expected = plain.encode(text) + [1]

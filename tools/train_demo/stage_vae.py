@@ -1,4 +1,4 @@
-"""Stage 2: the VAE, first on crops around the objects, at the end on whole clips; then the statistics of its latents."""
+"""Stage 3: the VAE, first on crops around the objects, at the end on whole clips; then the statistics of its latents."""
 import contextlib
 import os
 import time
@@ -11,7 +11,8 @@ from common import Average, Budget, Log, Optimisers, load_weights, next_round, s
 from models import make_vae, parameters
 from vae_whole import NATIVE, STACKED, WholeVae, check
 
-KL_WEIGHT = 4e-5  # against the mean squared error of pixels in [-1, 1]
+KL_WEIGHT = 4e-5     # against the mean squared error of pixels in [-1, 1]
+FIRST_WEIGHT = 0.15  # frame 0 has a latent frame to itself and takes its own way through the network, but is one of many
 
 
 def autocast(device):
@@ -52,8 +53,9 @@ def loss_of(whole, video, noise):
     picture = whole.decode(latent)
     error = picture - video
     mse, l1 = error.square().mean(), error.abs().mean()
+    first = error[:, :, 0].square().mean()
     kl = 0.5 * (mean.square() + logvar.exp() - 1 - logvar).mean()
-    return mse + 0.1 * l1 + KL_WEIGHT * kl, dict(mse=mse, l1=l1, kl=kl)
+    return mse + FIRST_WEIGHT * first + 0.1 * l1 + KL_WEIGHT * kl, dict(mse=mse, first=first, l1=l1, kl=kl)
 
 
 def fastest_convolution(vae, crops, size, device, compile_norms):
