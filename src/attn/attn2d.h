@@ -18,8 +18,8 @@
 // first one, C = 1 neither of the others (and no merge: it is bit-equal to one rank).
 //
 // Pipelined: the rank's own queries attend its own keys while the gathers are on their way, then the rest in up to four
-// calls: own queries over the keys before and after, the queries before and after over all keys. The chunk for itself
-// never leaves fp32.
+// calls: own queries over the keys before and after, the queries before and after over all keys. What it attends for
+// itself goes straight into the fp32 sum; its own chunk of the message stays unused.
 #pragma once
 #include <memory>
 
