@@ -26,13 +26,14 @@ class MessageComm : public Comm {
   MessageComm(std::string axis, int rank, std::vector<int> members, Session& session)
       : Comm(std::move(axis), rank, std::move(members), session) {}
 
+  void agree(const Call& call);  // a header to and from each peer, compared; throws like transfer
+
   // Moves all of it at once, in any order, but several messages between two ranks in the order listed. Throws
   // Error(comm), having aborted the group, when a peer is gone or the call's limit passes.
   virtual void transfer(std::span<const Outgoing> out, std::span<const Incoming> in, const Call& call) = 0;
 
  private:
   void carry_out(const Call& call) final;
-  void agree(const Call& call);
   void move(const Call& call);
   void reduce(const Call& call);
 

@@ -164,6 +164,12 @@ TEST(Launch, RefusesWhatCannotBeByItsWords) {
       "ZOETROPE_TOKEN=$(openssl rand -hex 16)");
 }
 
+TEST(Launch, StartsMpiUnderMpirunAlone) {
+  EXPECT_TRUE(may_start_mpi({{"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(may_start_mpi({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}));
+  EXPECT_FALSE(may_start_mpi({}));
+}
+
 TEST(Launch, FindsTheFirstHost) {
   for (const auto& [list, host] : {std::pair("n1", "n1"),
                                    {"n1,n2", "n1"},
