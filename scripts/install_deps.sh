@@ -17,7 +17,11 @@ packages=(
   libavcodec-dev libavformat-dev libavutil-dev libswscale-dev     # tools/mp4, a program of its own
 )
 test_packages=(libgtest-dev ccache)
-ci_packages=(clang-format debootstrap clang-14 libclang-rt-14-dev)  # the last two: tools/fuzz.sh
+ci_packages=(
+  clang-format debootstrap
+  clang-14 libclang-rt-14-dev    # tools/fuzz.sh
+  libopenmpi-dev openmpi-bin     # comm/mpi, an option
+)
 
 cuda='' only_print=no
 for arg in "$@"; do
