@@ -8,7 +8,7 @@ namespace {
 
 TEST(NoMpi, SaysWhatWouldDo) {
   EXPECT_EQ(words([] {
-              MpiWorld world({{"OMPI_COMM_WORLD_RANK", "0"}});
+              MpiWorld world(Facts{{"OMPI_COMM_WORLD_RANK", "0"}});
             }),
             "mpi: this build has none; build with -DZOETROPE_MPI=ON, or use --ranks instead of mpirun");
 }

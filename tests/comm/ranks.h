@@ -31,7 +31,7 @@ inline Waits short_waits(std::chrono::milliseconds limit = std::chrono::seconds(
 inline void prepare_rank(Rank& rank, int) {
   rank.backend = no_backend();
   rank.pool = &one_thread();
-  rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };  // TSan leaves few addresses
+  rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };  // many ranks, few addresses
 }
 
 inline void on_ranks(int n, const std::function<void(Ctx& c, Comm& world)>& body, const Waits& waits = short_waits()) {
