@@ -79,14 +79,4 @@ uint16_t f16::from(float value) {
   return sign | static_cast<uint16_t>((magnitude + 0xFFF + (magnitude >> 13 & 1)) >> 13);
 }
 
-float f16::to(uint16_t bits) {
-  const uint32_t sign = uint32_t{bits} >> 15 << 31, magnitude = bits & 0x7FFF;
-  if (magnitude < 0x400) {  // zero and subnormals
-    const float value = static_cast<float>(magnitude) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
-  }
-  if (magnitude >= 0x7C00) return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
-  return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
-}
-
 }  // namespace zoetrope

@@ -37,7 +37,14 @@ struct f16 {
 
  private:
   static uint16_t from(float value);
-  static float to(uint16_t bits);
+  // Without branches, so that a loop over it becomes vector code.
+  static float to(uint16_t bits) {
+    const uint32_t sign = (bits & uint32_t{0x8000}) << 16, magnitude = bits & uint32_t{0x7FFF};
+    const float subnormal = static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f;
+    const uint32_t shift = magnitude < 0x7C00 ? 127 - 15 : 255 - 31;  // of the exponent; the second: infinity, NaN
+    const uint32_t normal = (magnitude << 13) + (shift << 23);
+    return std::bit_cast<float>(sign | (magnitude < 0x400 ? std::bit_cast<uint32_t>(subnormal) : normal));
+  }
 };
 
 template <class T>

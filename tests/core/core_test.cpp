@@ -25,6 +25,22 @@ TEST(BFloat16, RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::numeric_limits<float>::quiet_NaN()))));
 }
 
+TEST(Half, HasTheValueThatTheStandardGivesIt) {
+  for (int bits = 0; bits < 0x10000; ++bits) {
+    f16 half;
+    half.bits = static_cast<uint16_t>(bits);
+    const auto value = static_cast<float>(half);
+    const int exponent = bits >> 10 & 31, fraction = bits & 0x3FF;
+    ASSERT_EQ(std::signbit(value), bits >= 0x8000) << bits;
+    if (exponent == 31)
+      ASSERT_TRUE(fraction == 0 ? std::isinf(value) : std::isnan(value)) << bits;
+    else if (exponent == 0)
+      ASSERT_EQ(std::fabs(value), std::ldexp(static_cast<float>(fraction), -24)) << bits;
+    else
+      ASSERT_EQ(std::fabs(value), std::ldexp(static_cast<float>(1024 + fraction), exponent - 25)) << bits;
+  }
+}
+
 TEST(Half, ReturnsEveryFiniteValueUnchanged) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     f16 half;
