@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -103,7 +104,21 @@ Child::~Child() {
 }
 
 void Child::kill() {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  if (pid_ > 0) ::kill(-pid_, SIGKILL);
+}
+
+bool Child::ends_by(Deadline deadline) {
+  using namespace std::chrono_literals;
+  while (pid_ > 0) {
+    const pid_t ended = ::waitpid(pid_, &status_, WNOHANG);
+    if (ended == pid_ || (ended < 0 && errno != EINTR))
+      pid_ = -1;
+    else if (deadline.passed())
+      return false;
+    else
+      std::this_thread::sleep_for(2ms);
+  }
+  return true;
 }
 
 std::string Child::wait() {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
+
 namespace zoetrope {
 
 // An owned file descriptor.
@@ -41,10 +43,11 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child();
 
-  void kill();
+  void kill();  // and what it has started
   // Waits for its end and says how it ended: empty for exit status 0, else "ended with status 3", "was killed (signal
   // 9)".
   std::string wait();
+  bool ends_by(Deadline deadline);  // waits until then at most
 
  private:
   pid_t pid_ = -1;

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 // Whole repositories in GB (10^9 bytes), from the sizes of their parts.
 constexpr std::pair<std::string_view, int> sizes[] = {{"Wan-AI/Wan2.2-T2V-A14B-Diffusers", 126},
                                                       {"Wan-AI/Wan2.2-I2V-A14B-Diffusers", 126},
-                                                      {"Wan-AI/Wan2.2-TI2V-5B-Diffusers", 34}};
+                                                      {"Wan-AI/Wan2.2-TI2V-5B-Diffusers", 34},
+                                                      {"Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 29}};
 
 std::string download_command(std::string_view name) {
   for (const auto& [known, size] : sizes)

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <optional>
 
 #include "base/error.h"
 
@@ -150,25 +152,41 @@ namespace {
 
 bool runnable(const fs::path& file) { return fs::is_regular_file(file) && ::access(file.c_str(), X_OK) == 0; }
 
-// What the helper prints; `failed` is called with its complaint if it ends badly.
-template <class Failed>
-std::string output_of(const fs::path& helper, const std::vector<std::string>& arguments, Failed failed) {
+int poll_time(Deadline deadline) {
+  using namespace std::chrono;
+  if (deadline.endless()) return -1;
+  return static_cast<int>(std::min<int64_t>(ceil<milliseconds>(deadline.left()).count(), INT_MAX));
+}
+
+// Both to their ends, as they come; false if the deadline passes first.
+bool read_both(int out, std::string& text, int errors, std::string& complaint, Deadline deadline) {
+  pollfd waits[] = {{out, POLLIN, 0}, {errors, POLLIN, 0}};  // a negative one is closed
+  while (waits[0].fd >= 0 || waits[1].fd >= 0) {
+    if (::poll(waits, 2, poll_time(deadline)) <= 0) {
+      if (deadline.passed()) return false;
+      continue;
+    }
+    if (waits[0].fd >= 0 && waits[0].revents && !read_some(out, text)) waits[0].fd = -1;
+    if (waits[1].fd >= 0 && waits[1].revents && !read_some(errors, complaint)) waits[1].fd = -1;
+  }
+  return true;
+}
+
+// What the helper prints. Error(invalid): its complaint if it ends badly, or that it did not end within `limit`.
+std::string output_of(const fs::path& helper, const std::vector<std::string>& arguments,
+                      std::optional<std::chrono::milliseconds> limit = {}) {
+  const Deadline deadline = limit ? Deadline::in(*limit) : Deadline::never();
   FdPair out = make_pipe(), errors = make_pipe();
   Child child(helper, arguments, -1, out.theirs.get(), errors.theirs.get());
   out.theirs.reset();
   errors.theirs.reset();
   std::string text, complaint;
-  while (read_some(out.ours.get(), text)) {
-  }
-  while (read_some(errors.ours.get(), complaint)) {
-  }
+  const bool read = read_both(out.ours.get(), text, errors.ours.get(), complaint, deadline);
+  if (!read || !child.ends_by(deadline))
+    fail(Code::invalid, "it did not end within ", static_cast<double>(limit->count()) / 1000, " s and was stopped");
   const std::string ending = child.wait();
-  if (!ending.empty()) failed(complaint.empty() ? ending : first_line(complaint));
+  require(ending.empty(), complaint.empty() ? ending : first_line(complaint));
   return text;
-}
-
-std::string output_or_error(const fs::path& helper, const std::vector<std::string>& arguments) {
-  return output_of(helper, arguments, [&](const std::string& reason) { fail(Code::invalid, reason); });
 }
 
 }  // namespace
@@ -185,10 +203,10 @@ fs::path find_mp4_helper(const fs::path& program_folder, std::string_view path) 
        " nor on PATH; build it (CMake option ZOETROPE_MP4, needs FFmpeg's libraries) or write a folder of PNG frames");
 }
 
-std::string check_mp4_helper(const fs::path& helper) {
+std::string check_mp4_helper(const fs::path& helper, std::chrono::milliseconds limit) {
   std::string said;
   try {
-    said = output_or_error(helper, {"--version"});
+    said = output_of(helper, {"--version"}, limit);
   } catch (const Error& error) {
     fail(Code::unsupported, "mp4: ", helper.string(), " does not work here: ", error.what());
   }
@@ -199,7 +217,7 @@ std::string check_mp4_helper(const fs::path& helper) {
 }
 
 Video read_mp4(const fs::path& file, const fs::path& helper) {
-  const std::string bytes = output_or_error(helper, {"--decode", fs::absolute(file).string()});
+  const std::string bytes = output_of(helper, {"--decode", fs::absolute(file).string()});
   const size_t line = bytes.find('\n');
   Video video;
   long long frames = 0;
@@ -217,7 +235,7 @@ Video read_mp4(const fs::path& file, const fs::path& helper) {
 }
 
 Json probe_mp4(const fs::path& file, const fs::path& helper) {
-  return parse_json(output_or_error(helper, {"--probe", fs::absolute(file).string()}), file.string());
+  return parse_json(output_of(helper, {"--probe", fs::absolute(file).string()}), file.string());
 }
 
 }  // namespace zoetrope

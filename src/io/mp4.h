@@ -1,5 +1,6 @@
 // MP4 files through zoetrope-mp4, a program of its own: frames go down a pipe, FFmpeg never enters this process.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,9 +23,10 @@ namespace zoetrope {
 
 // zoetrope-mp4 beside the program, else on PATH (its value). Error(unsupported) says what to do when it is nowhere.
 std::filesystem::path find_mp4_helper(const std::filesystem::path& program_folder, std::string_view path);
-// Starts it once; gives its version line. Error(unsupported): it does not run here, or its FFmpeg cannot write H.264.
-// Ask before the denoise.
-std::string check_mp4_helper(const std::filesystem::path& helper);
+// Starts it once; gives its version line. Error(unsupported): it does not run here, it has not ended within `limit`, or
+// its FFmpeg cannot write H.264. Ask before the denoise.
+std::string check_mp4_helper(const std::filesystem::path& helper,
+                             std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 struct Mp4Options {
   int width = 0, height = 0;  // even

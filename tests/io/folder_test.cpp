@@ -142,10 +142,13 @@ TEST_F(Hub, TakesAFolderAsItIs) { EXPECT_EQ(resolve_model(folder.path().string()
 TEST_F(Hub, PrintsTheDownloadCommand) {
   EXPECT_EQ(refusal(), cat(name, ": no such folder, and not in the cache ", folder.path().string(),
                            "; download it with `hf download ", name, "` (about 126 GB)"));
+  EXPECT_TRUE(words([&] {
+                resolve_model("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", cache);
+              }).ends_with("`hf download Wan-AI/Wan2.1-T2V-1.3B-Diffusers` (about 29 GB)"));
   EXPECT_EQ(words([&] { resolve_model("a/b", HubCache{}); }),
             "a/b: no such folder, and not in the cache (HOME is not set); download it with `hf download a/b`");
-  EXPECT_EQ(words([&] { resolve_model("../b", cache); }),
-            "../b: no such folder; give a folder in the Diffusers layout or a Hugging Face name like owner/name");
+  EXPECT_EQ(words([&] { resolve_model("..a/b", cache); }),
+            "..a/b: no such folder; give a folder in the Diffusers layout or a Hugging Face name like owner/name");
   EXPECT_EQ(words([&] { resolve_model("", cache); }),
             "model: no name given; use a folder or a Hugging Face name like owner/name");
 }

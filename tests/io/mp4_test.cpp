@@ -237,6 +237,25 @@ TEST_F(Mp4, IsAskedForItsVersionFirst) {
                 ": cannot be started: No such file or directory");
 }
 
+// Silent; with its output closed; and with a child of its own that holds the output open.
+TEST_F(Mp4, AHelperThatNeverEndsIsStopped) {
+  const TempFolder bin;
+  for (const char* body : {"exec sleep 60", "exec sleep 60 >&- 2>&-", "echo zoetrope-mp4 1; sleep 60 & exit 0"}) {
+    const fs::path other = script(bin, body);
+    const Stopwatch watch;
+    EXPECT_EQ(words([&] { check_mp4_helper(other, std::chrono::milliseconds(300)); }),
+              "mp4: " + other.string() + " does not work here: it did not end within 0.3 s and was stopped");
+    EXPECT_GE(watch.seconds(), 0.3);
+    EXPECT_LT(watch.seconds(), 10);
+  }
+}
+
+TEST_F(Mp4, AHelperMayComplainAtLength) {  // more than a pipe holds, before it says anything else
+  const TempFolder bin;
+  const fs::path other = script(bin, "head -c 200000 /dev/zero >&2; echo zoetrope-mp4 1");
+  EXPECT_EQ(check_mp4_helper(other), "zoetrope-mp4 1");
+}
+
 TEST_F(Mp4, ReadingNamesAFileThatIsNoVideo) {
   folder.put("x.mp4", "not a video");
   const std::string name = (folder / "x.mp4").string();

@@ -106,7 +106,7 @@ TEST(SafetensorsHeader, RefusesDescriptionsOfAnotherForm) {
             "f: tensor \"a\": data_offsets are not two numbers");
   EXPECT_EQ(refusal(R"({"__metadata__":{"a":1}})", 0), "f: __metadata__ \"a\" is not text");
   EXPECT_EQ(refusal("[]", 0), "f: not a safetensors file: the header does not start with {");
-  EXPECT_EQ(refusal("{\"a\":1e999}", 0), "f: header: not valid JSON");
+  EXPECT_EQ(refusal("{\"a\":1e999}", 0), "f: header: holds a number that is out of range");
   EXPECT_EQ(refusal("{\"a\"", 0), "f: header: not valid JSON at byte 5");
 }
 
