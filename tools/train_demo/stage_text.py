@@ -23,8 +23,11 @@ def correct(binder, rows, labels):
 
 
 def train(work, sizes, device, steps, minutes, scale, seed=41):
-    """scale: dict(scenes, batch, log_every). Writes state/text_encoder.safetensors; returns the share read correctly."""
+    """scale: dict(scenes, batch, log_every). Writes state/text_encoder.safetensors."""
     torch.manual_seed(seed)
+    threads = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # the matrices are tiny: threads would mostly wait for each other
     text = make_text_encoder(sizes, vocabulary_size(work)).to(device).train()
     binder = Binder(text.config.d_model).to(device)
     scene = grammar.sample_scenes(scale["scenes"], seed, pairs=0.8)
@@ -42,5 +45,6 @@ def train(work, sizes, device, steps, minutes, scale, seed=41):
         running = budget.advance()
         if budget.step % scale["log_every"] == 0 or not running:
             log.add(budget.step, loss=loss, correct=correct(binder, rows, labels))
+    torch.set_num_threads(threads)
     save_weights(text, os.path.join(work, "state", "text_encoder.safetensors"))
     log.save(os.path.join(work, "logs"), ["loss", "correct"])
