@@ -102,8 +102,10 @@ class Part {
       : name_(std::move(name)), want_(std::move(want)), body_(std::move(body)) {}
   const std::string& name() const { return name_; }
 
-  void warm_up() {
+  void warm_up(Ctx& c) {
+    c.counts().clear();
     const std::vector<float> got = body_();
+    for (const auto& [op, count] : c.counts()) gflop_ += 1e-9 * count.flops;
     error_ = difference(got, want_), sum_ = checksum(got);
     require(error_ <= bound, "toy_bench: ", name_, " lies ", error_,
             " of the largest value from the reference, at most ", bound, " is allowed");
@@ -117,7 +119,11 @@ class Part {
     print({{"part", name_}, {"cpu_s", cpu_.back()}, {"wall_s", wall_.back()}});
   }
   Json summary() const {
-    return {{"cpu_s", spread(cpu_)}, {"wall_s", spread(wall_)}, {"max_error", error_}, {"checksum", cat(sum_)}};
+    return {{"cpu_s", spread(cpu_)},
+            {"wall_s", spread(wall_)},
+            {"gflop", gflop_},
+            {"max_error", error_},
+            {"checksum", cat(sum_)}};
   }
   static void print(const Json& json) {
     std::printf("%s\n", json.dump().c_str());
@@ -135,7 +141,7 @@ class Part {
   std::vector<float> want_;
   std::function<std::vector<float>()> body_;
   std::vector<double> cpu_, wall_;
-  double error_ = 0;
+  double error_ = 0, gflop_ = 0;
   uint64_t sum_ = 0;
 };
 
@@ -193,7 +199,7 @@ void run(const Options& o) {
   const WanVaeDecoder decoder(c, wan_vae_config(vae.config), *vae.weights, DType::f32);
   auto parts = parts_of(c, model, decoder, Case(c, o.case_file));
 
-  for (Part& part : parts) part.warm_up();
+  for (Part& part : parts) part.warm_up(c);
   Part::print({{"ready", true}});
   if (o.wait) take_turns(parts);
   for (int i = 0; i < o.runs && !o.wait; ++i)

@@ -145,7 +145,7 @@ def measure(options):
 def report(options, runs, summary):
     parts = {}
     for part, (theirs, mine) in runs.items():
-        parts[part] = {"diffusers": spread(theirs), "zoetrope": spread(mine), "max_error": summary["parts"][part]["max_error"]}
+        parts[part] = {"diffusers": spread(theirs), "zoetrope": spread(mine), **{key: summary["parts"][part][key] for key in ("gflop", "max_error")}}
         for key in ("cpu_s", "wall_s"):
             parts[part][f"ratio_{key}"] = round(parts[part]["zoetrope"][key]["median"] / parts[part]["diffusers"][key]["median"], 3)
     return {"what": f"{options.model.name}: forward and decode at {options.size}x{options.frames}, fp32, in turns", "date": datetime.date.today().isoformat(),
