@@ -13,7 +13,7 @@ namespace {
 #if defined(__SANITIZE_THREAD__)
 constexpr size_t region_addresses = size_t{1} << 34;
 #else
-constexpr size_t region_addresses = size_t{1} << 42;
+constexpr size_t region_addresses = size_t{1} << 39;  // 8 rank threads of 13 regions fit a 47-bit address space
 #endif
 
 std::unique_ptr<Region> make_region(const Rank& rank, std::string name) {

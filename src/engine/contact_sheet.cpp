@@ -48,8 +48,8 @@ void ContactSheet::frame(std::span<const uint8_t> rgb) {
   video_->frame(rgb);
 }
 
-void ContactSheet::finish() {
-  video_->finish();
+void ContactSheet::finish(const std::stop_token& stop) {
+  video_->finish(stop);
   write_png(file_, sheet_, sheet_width(width_), sheet_height(height_));
 }
 

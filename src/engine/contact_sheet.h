@@ -16,7 +16,7 @@ class ContactSheet final : public Output {
   void describe(const Json& recipe) override { video_->describe(recipe); }
   void begin(int width, int height, int frames, int fps) override;
   void frame(std::span<const uint8_t> rgb) override;
-  void finish() override;
+  void finish(const std::stop_token& stop) override;
   Json facts() const override;
 
   static constexpr int columns = 4, rows = 2, gap = 2;  // gap: white pixels between frames
