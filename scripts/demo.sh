@@ -14,5 +14,5 @@ if [ ! -f $model/model_index.json ]; then
   if [ ! -f "$model/model_index.json" ]; then "$zoetrope" make-toy --kind wan --out "$model"; fi
 fi
 "$zoetrope" generate --model "$model" --prompt "a big red circle moves right on a white background" --seed 1 \
-  "${options[@]}" --out "$out" --report "$build/demo.json"
-echo "demo: wrote $out ($(stat -c %s "$out") bytes); report in $build/demo.json"
+  "${options[@]}" --out "$out" --contact-sheet "${out%.mp4}.png" --report "$build/demo.json"
+echo "demo: wrote $out and ${out%.mp4}.png ($(stat -c %s "$out") bytes); report in $build/demo.json"
