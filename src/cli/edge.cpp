@@ -39,7 +39,7 @@ int guarded(const std::function<int()>& command) {
     say("out of memory");
     return exit_status(Code::out_of_memory);
   } catch (const std::filesystem::filesystem_error& error) {
-    say(error.what());
+    say(cat(error.path1().string(), ": ", error.code().message()).c_str());
     return exit_status(Code::invalid);
   } catch (const std::exception& error) {
     say(error.what());

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "engine/contact_sheet.h"
 #include "engine/engine.h"
 #include "io/prompt.h"
 
@@ -16,7 +17,7 @@ namespace zoetrope::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, prompt_file, out, config, device = "cpu", dtype = "fp32", vae_dtype, report;
+  std::string model, prompt, prompt_file, out, config, device = "cpu", dtype = "fp32", vae_dtype, report, sheet;
   int ranks = 1, processes = 1, threads = 0;
   bool quiet = false;
   AskOptions ask;
@@ -33,7 +34,9 @@ std::string read_prompt(const Options& o) {
   std::string text(max_prompt_bytes + 1, '\0');
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::cin.gcount()));
-  return text;  // one byte too many is refused with the others
+  require(text.size() <= max_prompt_bytes, "prompt: standard input holds more than the ", max_prompt_bytes,
+          " bytes allowed; the model reads about 500 words at most");
+  return text;
 }
 
 DeviceKind parse_device(const std::string& text) {
@@ -95,6 +98,7 @@ int generate(const Options& o, const World& world) {
   ask.prompt = read_prompt(o);
   const Signals signals([&o] { remove_partial(o.out); });  // before any thread
   auto output = open_output(o.out, world.program_folder, world.path);
+  if (!o.sheet.empty()) output = std::make_unique<ContactSheet>(std::move(output), o.sheet);
   if (!o.report.empty()) check_report(o.report);
 
   ProgressPrinter printer(o.quiet, world.terminal);
@@ -133,6 +137,8 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
   command->add_option("--processes", o->processes, "processes that hold the ranks (CPU)")->type_name("N");
   command->add_option("--config,--visual_gen_args", o->config, "YAML file with mesh and engine settings")
       ->type_name("FILE");
+  command->add_option("--contact-sheet", o->sheet, "also write eight of the frames as one picture")
+      ->type_name("FILE.png");
   command->add_option("--report", o->report, "write a report as JSON")->type_name("FILE");
   command->add_flag("--quiet", o->quiet, "no progress, only the result");
   command->footer(

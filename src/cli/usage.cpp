@@ -63,7 +63,7 @@ std::string nearest_of(const std::string& word, const std::vector<std::string>& 
 }  // namespace
 
 void fail_usage(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_name() != "ExtrasError") fail_value(app, error);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) fail_value(app, error);
   const std::vector<std::string> left = app.remaining(true);
   const std::string word = left.empty() ? "" : left[0];
   if (word.starts_with('-')) fail_unknown_option(app, word);

@@ -27,7 +27,7 @@ Role role_of(const std::string& part) {
 void check_class(const std::string& part, const Json& config) {
   const std::string class_name = class_name_of(config);
   const Role found = model_class(class_name).role, wanted = role_of(part);
-  require(found == wanted, "a ", class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
+  require(found == wanted, class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
 }
 
 void check_pipeline(const ModelSource& source) {

@@ -58,24 +58,15 @@ TextToVideo::TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType v
   const int parts = source.has("transformer_2") ? 4 : 3;
   const Stopwatch watch;
   int done = 0;
-  const auto loaded = [&] {
+  const auto load = [&]<class Model>(std::optional<Model>& model, const char* name, const auto& config, DType type) {
+    in_stage(Stage::load, [&] { model.emplace(c, config, *source.at(name).weights, type, name); });
     hooks.report({Stage::load, ++done, parts, watch.seconds()});
     hooks.check();
   };
-  const ModelPart& text = source.at("text_encoder");
-  text_encoder_.emplace(c, umt5_config(text.config), *text.weights, dtype);
-  loaded();
-  const ModelPart& transformer = source.at("transformer");
-  high_.emplace(c, wan_config(transformer.config), *transformer.weights, dtype, "transformer");
-  loaded();
-  if (source.has("transformer_2")) {
-    const ModelPart& second = source.at("transformer_2");
-    low_.emplace(c, wan_config(second.config), *second.weights, dtype, "transformer_2");
-    loaded();
-  }
-  const ModelPart& vae = source.at("vae");
-  vae_.emplace(c, wan_vae_config(vae.config), *vae.weights, vae_dtype);
-  loaded();
+  load(text_encoder_, "text_encoder", umt5_config(source.at("text_encoder").config), dtype);
+  load(high_, "transformer", wan_config(source.at("transformer").config), dtype);
+  if (parts == 4) load(low_, "transformer_2", wan_config(source.at("transformer_2").config), dtype);
+  load(vae_, "vae", wan_vae_config(source.at("vae").config), vae_dtype);
 }
 
 Shape TextToVideo::latent_shape(const Request& request) const {

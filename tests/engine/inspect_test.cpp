@@ -1,0 +1,77 @@
+#include "engine/inspect.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "config/request.h"
+#include "engine/jobs.h"
+#include "pipeline/facts.h"
+
+namespace zoetrope {
+namespace {
+
+int64_t resident_kib() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kib = 0;
+  while (status >> word)
+    if (word == "VmRSS:") status >> kib;
+  return kib;
+}
+
+const OrderedJson& part(const OrderedJson& facts, const std::string& name) {
+  for (const OrderedJson& one : facts.at("parts"))
+    if (one.at("name") == name) return one;
+  throw std::runtime_error("no part " + name);
+}
+
+TEST(Inspect, CountsTheParametersOfTheReleasedModel) {
+  const OrderedJson facts = inspect_model(open_random_model("wan2.2-t2v-a14b", 0, nullptr));
+  EXPECT_EQ(part(facts, "transformer").at("parameters"), 14'288'491'584);
+  EXPECT_EQ(part(facts, "transformer_2").at("parameters"), 14'288'491'584);
+  EXPECT_EQ(facts.at("what"), "Wan 2.2 T2V-A14B (two experts)");
+  EXPECT_EQ(facts.at("recipes").at("original").at("flow_shift"), 12.0);
+  EXPECT_EQ(facts.at("recipes").at("folder").at("flow_shift"), 3.0);
+  EXPECT_TRUE(facts.at("problems").empty());
+  EXPECT_NE(inspect_as_text(facts).find("14,288,491,584 parameters in 1095 tensors"), std::string::npos);
+}
+
+TEST(Inspect, PricesTheReleasedModelWithoutAllocatingIt) {
+  const ModelSource source = open_random_model("wan2.2-t2v-a14b", 0, nullptr);
+  const Request request = resolve({}, model_info(source), 0);
+  const int64_t before = resident_kib();
+  ASSERT_GT(before, 0);
+  const OrderedJson cost = inspect_cost(source, request, DType::bf16, DType::bf16);
+  EXPECT_LT(resident_kib() - before, 32 * 1024);
+  EXPECT_EQ(cost.at("size"), "1280x720");
+  EXPECT_EQ(cost.at("tokens"), 75'600);
+  EXPECT_NEAR(cost.at("forward_flops").get<double>() / 6.523e15, 1, 1e-3);
+  const auto& memory = cost.at("memory");
+  EXPECT_GT(memory.at("weights").at("transformer"), int64_t{2} * 14'288'491'584);  // bf16, some of it fp32
+  EXPECT_LT(memory.at("weights").at("transformer"), int64_t{2} * 14'500'000'000);
+  int64_t sum = memory.at("request").get<int64_t>() + memory.at("scratch").get<int64_t>();
+  for (const auto& [component, bytes] : memory.at("weights").items()) sum += bytes.get<int64_t>();
+  EXPECT_EQ(memory.at("total"), sum);
+}
+
+TEST(Inspect, SaysWhatAFolderHolds) {
+  const OrderedJson facts = inspect_model(open_model_folder(toy_folder()));
+  EXPECT_EQ(facts.at("what"), "Toy with one expert (random weights)");
+  EXPECT_EQ(facts.at("class"), "WanPipeline");
+  const OrderedJson& transformer = part(facts, "transformer");
+  EXPECT_TRUE(transformer.at("problem").is_null());
+  EXPECT_EQ(transformer.at("stored"), (OrderedJson{{"F32", transformer.at("tensors")}}));
+  EXPECT_EQ(transformer.at("files"), (OrderedJson{"diffusion_pytorch_model.safetensors"}));
+}
+
+TEST(Inspect, GuessesWhatAFileIs) {
+  const OrderedJson facts = inspect_file(toy_folder() / "vae/diffusion_pytorch_model.safetensors");
+  EXPECT_EQ(facts.at("looks_like"), "Wan 2.1 VAE, 16 latent channels");
+  EXPECT_EQ(facts.at("metadata").at("format"), "pt");
+  EXPECT_GT(facts.at("parameters"), 0);
+  EXPECT_EQ(inspect_file(toy_folder() / "text_encoder/model.safetensors").at("looks_like"), "UMT5 text encoder");
+}
+
+}  // namespace
+}  // namespace zoetrope
