@@ -66,13 +66,6 @@ std::unique_ptr<Attention> late_attention(Ctx& c, const Mesh& mesh, const Forms&
   return std::make_unique<Ulysses>(c, mesh.ulysses(), std::move(attention), forms.ulysses);
 }
 
-struct Case {
-  MeshShape shape;
-  Forms forms;
-};
-
-void PrintTo(const Case& a, std::ostream* out) { *out << words_of(a.shape, a.forms); }
-
 struct Late : testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Forks, Late,
                          testing::Values(Case{{.ulysses = 4}, {}}, Case{{.ulysses = 4}, {UlyssesForm::kv_packed}},

@@ -9,24 +9,29 @@ namespace zoetrope::attn {
 namespace {
 
 // Keys and values are gathered whole or the heads are: nothing is merged, so nothing may differ.
-bool exact(const MeshShape& shape, const Forms& forms) {
-  return shape.ring == 1 && shape.cols == 1 && !forms.pipelined;
+bool exact(const Case& a) { return a.shape.ring == 1 && a.shape.cols == 1 && !a.forms.pipelined; }
+
+// Looks at each case with what it gave.
+void on_all_meshes(const Problem& p, int ranks, const std::function<void(const Case&, const Result&)>& look) {
+  const auto cases = cases_of(ranks, p.mesh_heads());
+  const auto results = on_meshes(p, cases);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(words_of(cases[i].shape, cases[i].forms));
+    look(cases[i], results[i]);
+  }
 }
 
 void expect_parity(const Problem& p, int ranks) {
   const Result want = dense(p);
-  for (const MeshShape& shape : sequence_meshes(ranks, p.mesh_heads()))
-    for (const Forms& forms : forms_of(shape)) {
-      SCOPED_TRACE(words_of(shape, forms));
-      const Result got = on_mesh(p, shape, forms);
-      if (exact(shape, forms)) {
-        EXPECT_EQ(got.o, want.o);
-        EXPECT_EQ(got.lse, want.lse);
-      } else {
-        expect_near(got.o, want.o, 1e-5);
-        expect_near(got.lse, want.lse, 1e-5);
-      }
+  on_all_meshes(p, ranks, [&](const Case& one, const Result& got) {
+    if (exact(one)) {
+      EXPECT_EQ(got.o, want.o);
+      EXPECT_EQ(got.lse, want.lse);
+    } else {
+      expect_near(got.o, want.o, 1e-5);
+      expect_near(got.lse, want.lse, 1e-5);
     }
+  });
 }
 
 struct OnMeshes : testing::TestWithParam<int> {};
@@ -54,19 +59,16 @@ TEST_P(OnMeshes, Bf16IsExactOrWithinItsBound) {
   p.dtype = DType::f32;
   const Result exactly = dense(p);
   p.dtype = DType::bf16;
-  for (const MeshShape& shape : sequence_meshes(GetParam(), p.mesh_heads()))
-    for (const Forms& forms : forms_of(shape)) {
-      SCOPED_TRACE(words_of(shape, forms));
-      const Result got = on_mesh(p, shape, forms);
-      if (exact(shape, forms)) {
-        EXPECT_EQ(got.o, one.o);
-        EXPECT_EQ(got.lse, one.lse);
-      } else {
-        EXPECT_LE(relative(got.o, one.o), 1.5 * relative(one.o, exactly.o));
-        expect_near(got.o, one.o, 0.05);
-        expect_near(got.lse, one.lse, 1e-5);
-      }
+  on_all_meshes(p, GetParam(), [&](const Case& mesh, const Result& got) {
+    if (exact(mesh)) {
+      EXPECT_EQ(got.o, one.o);
+      EXPECT_EQ(got.lse, one.lse);
+    } else {
+      EXPECT_LE(relative(got.o, one.o), 1.5 * relative(one.o, exactly.o));
+      expect_near(got.o, one.o, 0.05);
+      expect_near(got.lse, one.lse, 1e-5);
     }
+  });
 }
 
 // 40 heads on 3 ranks: 14, 13, 13.

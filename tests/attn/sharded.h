@@ -126,17 +126,32 @@ inline void poison(Region& region, size_t bytes) {
   std::memset(region.take(bytes), 0xFF, bytes);
 }
 
-inline Result on_mesh(const Problem& p, const MeshShape& shape, const Forms& forms = {}) {
-  Result all = empty_result(p);  // each rank writes its own tokens
-  Ranks(shape.world()).run([&](Ctx& c, Comm& world) {
-    const Mesh mesh(world, shape, p.mesh_heads());
-    poison(c.exchange(), 1u << 18), poison(c.scratch(), 1u << 18);
-    const auto attention = make_attention(c, mesh, forms);
-    Shard source(c, p, shape.sequence(), mesh.sequence_index());
-    attention->reserve(source.geo);
-    place(attention->run(c, source), source.geo, all);
+struct Case {
+  MeshShape shape;
+  Forms forms = {};
+};
+
+// Each of the cases, all of one number of ranks, by the same threads one after the other.
+inline std::vector<Result> on_meshes(const Problem& p, const std::vector<Case>& cases) {
+  std::vector<Result> all(cases.size(), empty_result(p));  // each rank writes its own tokens
+  Ranks(cases.front().shape.world()).run([&](Ctx& c, Comm& world) {
+    std::unique_ptr<Mesh> mesh;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const MeshShape& shape = cases[i].shape;
+      const Scope request(c.request()), exchange(c.exchange()), scratch(c.scratch());
+      if (!mesh || mesh->shape() != shape) mesh = std::make_unique<Mesh>(world, shape, p.mesh_heads());
+      poison(c.exchange(), 1u << 18), poison(c.scratch(), 1u << 18);
+      const auto attention = make_attention(c, *mesh, cases[i].forms);
+      Shard source(c, p, shape.sequence(), mesh->sequence_index());
+      attention->reserve(source.geo);
+      place(attention->run(c, source), source.geo, all[i]);
+    }
   });
   return all;
+}
+
+inline Result on_mesh(const Problem& p, const MeshShape& shape, const Forms& forms = {}) {
+  return on_meshes(p, {{shape, forms}}).front();
 }
 
 // Meshes of so many ranks that only cut the sequence.
@@ -156,9 +171,19 @@ inline std::vector<Forms> forms_of(const MeshShape& shape) {
   return all;
 }
 
+// All legal meshes of so many ranks that only cut the sequence, in all forms.
+inline std::vector<Case> cases_of(int ranks, const MeshHeads& heads) {
+  std::vector<Case> cases;
+  for (const MeshShape& shape : sequence_meshes(ranks, heads))
+    for (const Forms& forms : forms_of(shape)) cases.push_back({shape, forms});
+  return cases;
+}
+
 inline std::string words_of(const MeshShape& shape, const Forms& forms) {
   constexpr const char* names[] = {"separate", "kv_packed", "packed"};
   return cat(text_of(shape), ", ", names[static_cast<size_t>(forms.ulysses)], forms.pipelined ? ", pipelined" : "");
 }
+
+inline void PrintTo(const Case& a, std::ostream* out) { *out << words_of(a.shape, a.forms); }
 
 }  // namespace zoetrope::attn
