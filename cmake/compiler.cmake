@@ -22,7 +22,8 @@ add_library(zoetrope_flags INTERFACE)
 # -ffp-contract=off: a fused multiply-add where the source has none would make bytes depend on the compiler's mood.
 target_compile_options(zoetrope_flags INTERFACE -Wall -Wextra -Werror -Wno-restrict -ffp-contract=off -fpch-preprocess)
 if(ZOETROPE_SANITIZE)
-  target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+  target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1 -O1
+                         -Wno-maybe-uninitialized)  # instrumented code makes g++ 12 see them where there are none
   target_link_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE})
   if(ZOETROPE_SANITIZE MATCHES "undefined")
     target_compile_options(zoetrope_flags INTERFACE -fno-sanitize-recover=undefined)
