@@ -43,7 +43,12 @@ TEST(Inspect, PricesTheReleasedModelWithoutAllocatingIt) {
   const int64_t before = resident_kib();
   ASSERT_GT(before, 0);
   const OrderedJson cost = inspect_cost(source, request, DType::bf16, DType::bf16);
-  EXPECT_LT(resident_kib() - before, 32 * 1024);
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int64_t allowed = 1 << 20;  // ASan keeps what was freed for a while
+#else
+  constexpr int64_t allowed = 32 << 10;
+#endif
+  EXPECT_LT(resident_kib() - before, allowed);
   EXPECT_EQ(cost.at("size"), "1280x720");
   EXPECT_EQ(cost.at("tokens"), 75'600);
   EXPECT_NEAR(cost.at("forward_flops").get<double>() / 6.523e15, 1, 1e-3);
