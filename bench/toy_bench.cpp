@@ -50,14 +50,15 @@ uint64_t checksum(const std::vector<float>& values) {  // FNV-1a 64
   return hash;
 }
 
-// Largest difference relative to the largest reference value; NaN or infinity where a value is not finite.
+// Largest difference relative to the largest reference value; infinity where a value is not finite.
 double difference(const std::vector<float>& got, const std::vector<float>& want) {
   require(got.size() == want.size() && !want.empty(), "toy_bench: the result has ", got.size(),
           " values, the reference ", want.size());
   double off = 0, size = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double d = std::fabs(static_cast<double>(got[i]) - want[i]);
-    if (!(d <= off)) off = d;
+    if (!std::isfinite(d)) return INFINITY;
+    off = std::max(off, d);
     size = std::max<double>(size, std::fabs(want[i]));
   }
   return off / size;
