@@ -16,8 +16,12 @@ constexpr size_t region_addresses = size_t{1} << 34;
 constexpr size_t region_addresses = size_t{1} << 39;  // 8 rank threads of 13 regions fit a 47-bit address space
 #endif
 
+constexpr size_t dry_addresses = size_t{1} << 46;  // nobody's; counting needs no system
+
+size_t addresses(const Rank& rank) { return rank.backend ? region_addresses : dry_addresses; }
+
 std::unique_ptr<Region> make_region(const Rank& rank, std::string name) {
-  return std::make_unique<Region>(std::move(name), rank.make_pages(region_addresses), rank.memory_limit);
+  return std::make_unique<Region>(std::move(name), rank.make_pages(addresses(rank)), rank.memory_limit);
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ Region& Ctx::weights(const std::string& component) const {
   const std::string name = "weights of " + component;
   return rank_.weights
       .emplace(std::piecewise_construct, std::forward_as_tuple(component),
-               std::forward_as_tuple(name, rank_.make_pages(region_addresses), rank_.memory_limit))
+               std::forward_as_tuple(name, rank_.make_pages(addresses(rank_)), rank_.memory_limit))
       .first->second;
 }
 
