@@ -1,5 +1,6 @@
 // Recorded tensors of one reference run (tests/golden), and a check of every tap against them.
 #pragma once
+#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,8 +14,9 @@ namespace zoetrope {
 class Golden {
  public:
   explicit Golden(const std::string& name)  // "wan/a_3x2x6"
-      : file_(std::string(ZOETROPE_BINARY_DIR "/golden/") + name + ".safetensors") {}
+      : name_(name), file_(std::string(ZOETROPE_BINARY_DIR "/golden/") + name + ".safetensors") {}
 
+  const std::string& name() const { return name_; }
   Json config() const { return parse_json(fact("config"), "config"); }
   uint64_t seed() const { return std::stoull(fact("seed")); }
   double number(const char* name) const { return std::stod(fact(name)); }
@@ -33,8 +35,30 @@ class Golden {
   }
 
  private:
+  std::string name_;
   SafetensorsFile file_;
 };
+
+// A row of docs/fidelity.md; tests/golden/fidelity.sh collects them.
+inline void print_fidelity(const Golden& golden, const std::string& what, const Shape& shape,
+                           const std::string& measured, const std::string& bound) {
+  const std::string& name = golden.name();
+  const size_t slash = name.find('/');
+  std::printf("fidelity| %s | %s | %s | %s | %s | %s |\n", name.substr(0, slash).c_str(),
+              name.substr(slash + 1).c_str(), what.c_str(), cat(shape).c_str(), measured.c_str(), bound.c_str());
+}
+
+// error <= bound, and its row.
+inline void expect_fidelity(const Golden& golden, const std::string& what, const Shape& shape, double error,
+                            double bound) {
+  const auto text = [](double value) {
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%.1e", value);
+    return std::string(digits);
+  };
+  print_fidelity(golden, what, shape, text(error), text(bound));
+  EXPECT_LE(error, bound) << golden.name() << ": " << what;
+}
 
 // Largest |got - want| over the first want.size() elements, relative to the largest |want|.
 inline double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
@@ -42,8 +66,9 @@ inline double relative_error(const std::vector<float>& got, const std::vector<fl
   double size = 0, worst = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double off = std::fabs(static_cast<double>(got[i]) - want[i]);
+    if (!std::isfinite(off)) return INFINITY;
     size = std::max<double>(size, std::fabs(want[i]));
-    if (!(off <= worst)) worst = off;
+    worst = std::max(worst, off);
   }
   return worst / size;
 }
@@ -74,6 +99,8 @@ class Taps {
   // Every tap that the golden holds lies within the bound; the first that does not is named, later ones follow from it.
   void expect_near(const Golden& golden, double bound) const {
     size_t compared = 0;
+    double worst = 0;
+    std::string where;
     for (const std::string& name : order_) {
       if (!golden.has(name)) continue;
       const double error = relative_error(values_.at(name), golden.values(name));
@@ -82,8 +109,10 @@ class Taps {
         return;
       }
       ++compared;
+      if (error >= worst) worst = error, where = name;
     }
     compared_ = compared;
+    if (compared > 0) expect_fidelity(golden, cat(compared, " taps, worst"), golden.shape(where), worst, bound);
   }
   size_t compared() const { return compared_; }
   const std::vector<float>& values(const std::string& name) const { return values_.at(name); }

@@ -33,8 +33,7 @@ TEST_P(Umt5Golden, MatchesTheReference) {
   }
   EXPECT_EQ(hidden.shape(), run.golden.shape("hidden"));
   const double error = relative_error(values_of(hidden), run.golden.values("hidden"));
-  RecordProperty("error", cat(error));
-  EXPECT_LE(error, run.bound());
+  expect_fidelity(run.golden, "hidden", hidden.shape(), error, run.bound());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, Umt5Golden,
@@ -45,8 +44,7 @@ TEST(Umt5, Bf16IsNoFurtherFromTheFp32ReferenceThanTransformers) {
   for (const auto& [name, theirs] : {std::pair{"a_77", 8.0e-3}, {"b_77", 9.5e-3}}) {
     Replay run(cat("umt5/", name), DType::bf16);
     const double error = relative_l2(values_of(run.model.forward(run.cpu.c, run.ids)), run.golden.values("hidden"));
-    RecordProperty(name, cat(error));
-    EXPECT_LE(error, theirs) << name;
+    expect_fidelity(run.golden, "hidden, bf16, L2", run.golden.shape("hidden"), error, theirs);
     EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
   }
 }

@@ -50,8 +50,7 @@ TEST_P(WanGolden, MatchesTheReference) {
     }
     EXPECT_EQ(v.shape(), run.golden.shape("out"));
     const double error = relative_error(values_of(v), run.golden.values("out"));
-    RecordProperty(fused ? "error_fused" : "error_plain", cat(error));
-    EXPECT_LE(error, bound);
+    expect_fidelity(run.golden, fused ? "velocity" : "velocity, plain ops", v.shape(), error, bound);
   }
 }
 
@@ -65,8 +64,7 @@ TEST(Wan, Bf16IsNoFurtherFromTheFp32ReferenceThanDiffusers) {
   for (const auto& [name, theirs] : {std::pair{"a_3x6x10", 5.3e-3}, {"b_5x6x10", 6.7e-3}, {"c_3x6x10", 5.6e-3}}) {
     Replay run(cat("wan/", name), DType::bf16);
     const double error = relative_l2(values_of(run.forward()), run.golden.values("out"));
-    RecordProperty(name, cat(error));
-    EXPECT_LE(error, theirs) << name;
+    expect_fidelity(run.golden, "velocity, bf16, L2", run.golden.shape("out"), error, theirs);
     EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
   }
 }

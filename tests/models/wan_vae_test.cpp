@@ -52,8 +52,7 @@ TEST_P(WanVaeGolden, MatchesTheReference) {
   }
   ASSERT_EQ(video.size(), want.size());
   const double error = relative_error(video, want);
-  RecordProperty("error", cat(error));
-  EXPECT_LE(error, bound);
+  expect_fidelity(run.golden, "video", run.golden.shape("out"), error, bound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Clips, WanVaeGolden,
@@ -74,8 +73,7 @@ TEST(WanVae, Bf16IsNoFurtherFromTheFp32ReferenceThanDiffusers) {
   for (const auto& [name, theirs] : {std::pair{"a_2x5x3", 2.0e-2}, {"a_5x3x4", 2.2e-2}, {"b_2x5x3", 1.55e-2}}) {
     Replay run(cat("wan_vae/", name), DType::bf16);
     const double error = relative_l2(run.decode(), run.golden.values("out"));
-    RecordProperty(name, cat(error));
-    EXPECT_LE(error, theirs) << name;
+    expect_fidelity(run.golden, "video, bf16, L2", run.golden.shape("out"), error, theirs);
     EXPECT_GE(error, 1e-4) << name << ": this cannot be bf16";
   }
 }

@@ -86,19 +86,26 @@ TEST_P(PipelineGolden, FollowsDiffusersStepByStep) {
   Taps taps(toy.cpu.rank);
   Frames frames;
   toy.pipeline.run(toy.cpu, r, scheduler_config(toy.source, r), ids, {}, frames);
-  EXPECT_LE(relative_error(taps.values("prompt embedding"), golden.values("prompt_embeds")), 2e-5);
+  expect_fidelity(golden, "prompt embedding", golden.shape("prompt_embeds"),
+                  relative_error(taps.values("prompt embedding"), golden.values("prompt_embeds")), 2e-5);
   const auto after = golden.values("after");  // the latents after each of the first four steps
   const size_t n = after.size() / 4;
-  for (size_t i = 0; i < 4; ++i)
-    EXPECT_LE(relative_error(taps.values(cat("latents.", i)), {after.begin() + i * n, after.begin() + (i + 1) * n}),
-              1e-4)
-        << "step " << i;
-  EXPECT_LE(relative_error(taps.values(cat("latents.", r.steps - 1)), golden.values("final")), 1e-4);
+  const Shape& shape = golden.shape("final");
+  double worst = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<float> want(after.begin() + i * n, after.begin() + (i + 1) * n);
+    worst = std::max(worst, relative_error(taps.values(cat("latents.", i)), want));
+  }
+  expect_fidelity(golden, "latents, worst of steps 1 to 4", shape, worst, 1e-4);
+  expect_fidelity(golden, "final latents", shape,
+                  relative_error(taps.values(cat("latents.", r.steps - 1)), golden.values("final")), 1e-4);
   if (!golden.has("video")) return;
   std::vector<float> video;
   for (int t = 0; t < r.latent_frames(); ++t)
     for (const float v : taps.values(cat("video.", t))) video.push_back(std::clamp(v * 0.5f + 0.5f, 0.0f, 1.0f));
-  EXPECT_GE(psnr(video, golden.values("video")), 80);
+  const double likeness = psnr(video, golden.values("video"));
+  print_fidelity(golden, "video, PSNR", golden.shape("video"), cat(std::lround(likeness), " dB"), "at least 80 dB");
+  EXPECT_GE(likeness, 80);
 }
 
 INSTANTIATE_TEST_SUITE_P(Toys, PipelineGolden,
