@@ -161,8 +161,11 @@ std::unique_ptr<Output> open_output(const std::filesystem::path& target, const s
 void remove_partial(const std::filesystem::path& target) {
   std::filesystem::path part = target.has_filename() ? target : target.parent_path();
   part += cat(".part-", ::getpid());
-  std::error_code ignored;
-  std::filesystem::remove_all(part, ignored);
+  std::error_code error;
+  for (int tries = 0; tries < 3; ++tries) {  // its writer may still be at work
+    std::filesystem::remove_all(part, error);
+    if (!error) return;
+  }
 }
 
 }  // namespace zoetrope
