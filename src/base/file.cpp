@@ -10,14 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace zoetrope {
 namespace {
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() { ::close(fd); }
-};
 
 size_t regular_size(int fd, const std::filesystem::path& file) {
   struct stat info {};
@@ -36,12 +32,12 @@ int open_to_read(const std::filesystem::path& file) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& file, size_t max_bytes) {
-  const Descriptor opened{open_to_read(file)};
-  const size_t size = regular_size(opened.fd, file);
+  const Fd opened(open_to_read(file));
+  const size_t size = regular_size(opened.get(), file);
   require(size <= max_bytes, file.string(), ": ", size, " bytes, more than the ", max_bytes, " allowed here");
   std::string text(size, '\0');
   for (size_t done = 0; done < size;) {
-    const ssize_t got = ::read(opened.fd, text.data() + done, size - done);
+    const ssize_t got = ::read(opened.get(), text.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     require(got > 0, file.string(), ": read failed: ", got < 0 ? std::strerror(errno) : "the file became shorter");
     done += static_cast<size_t>(got);
@@ -50,10 +46,10 @@ std::string read_file(const std::filesystem::path& file, size_t max_bytes) {
 }
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
-  const Descriptor opened{open_to_read(file)};
-  size_ = regular_size(opened.fd, file);
+  const Fd opened(open_to_read(file));
+  size_ = regular_size(opened.get(), file);
   if (size_ == 0) return;
-  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, opened.fd, 0);
+  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
   require(mapped != MAP_FAILED, file.string(), ": cannot be mapped: ", std::strerror(errno));
   data_ = static_cast<const std::byte*>(mapped);
 }

@@ -93,10 +93,6 @@ size_t get_u32(const char* text) {
 
 }  // namespace
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Fd listen_at(const std::string& host, uint16_t port) {
   const Addresses addresses = look_up(host, port, true);
   std::string reason = "no address";

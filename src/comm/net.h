@@ -7,31 +7,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/fd.h"
 
 namespace zoetrope {
-
-// An open file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd();
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // All throw Error(comm), except listen on a wrong address (invalid). Sockets are non-blocking and closed on exec.
 Fd listen_at(const std::string& host, uint16_t port);                      // port 0: a free one

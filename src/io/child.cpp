@@ -56,18 +56,6 @@ struct Attributes {
 
 }  // namespace
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-  reset();
-  fd_ = other.release();
-  return *this;
-}
-
-int Fd::release() { return std::exchange(fd_, -1); }
-
-void Fd::reset() {
-  if (fd_ >= 0) ::close(release());
-}
-
 FdPair make_pipe() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) fail(Code::device, "child: no pipe: ", std::strerror(errno));

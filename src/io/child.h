@@ -7,25 +7,9 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/fd.h"
 
 namespace zoetrope {
-
-// An owned file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd() { reset(); }
-
-  int get() const { return fd_; }
-  int release();
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 struct FdPair {
   Fd ours, theirs;
