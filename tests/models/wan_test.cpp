@@ -22,7 +22,8 @@ struct Replay {
       : cpu(2, fused),
         golden(name),
         weights(golden.seed()),
-        model(cpu.c, parse_wan_config(golden.config()), weights, compute, "transformer", std::move(attention)) {}
+        model(cpu.c, parse_wan_config(golden.config()), weights, compute, "transformer", nullptr,
+              std::move(attention)) {}
 
   Tensor forward() {
     const Tensor x = cpu.tensor(golden.shape("x"), golden.values("x"));

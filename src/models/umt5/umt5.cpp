@@ -6,8 +6,9 @@
 namespace zoetrope {
 
 Umt5Encoder::Umt5Encoder(Ctx& c, const Umt5Config& config, nn::Parameters& parameters, DType compute,
-                         const std::string& component)
-    : config_(config), compute_(compute), component_(component), blocks_(static_cast<size_t>(config.layers)) {
+                         const std::string& component, Comm* tp)
+    : config_(config), compute_(compute), component_(component), tp_(tp), blocks_(static_cast<size_t>(config.layers)) {
+  if (tp_ && tp_->size() > 1) fail(Code::unsupported, component_, ": tensor parallelism is not built yet");
   nn::Loader loader(c, component, parameters, compute);
   load(loader);
   loader.load();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "comm/comm.h"
 #include "nn/linear.h"
 
 namespace zoetrope {
@@ -27,8 +28,9 @@ int umt5_bucket(int64_t distance);
 
 class Umt5Encoder {
  public:
+  // `tp` (null: one rank) must outlive the encoder; its ranks make the same calls and each gets the whole result.
   Umt5Encoder(Ctx& c, const Umt5Config& config, nn::Parameters& parameters, DType compute,
-              const std::string& component = "text_encoder");
+              const std::string& component = "text_encoder", Comm* tp = nullptr);
 
   const Umt5Config& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }
@@ -53,6 +55,7 @@ class Umt5Encoder {
   Umt5Config config_;
   DType compute_;
   std::string component_;
+  Comm* tp_;
   Tensor embedding_, norm_;
   std::vector<Block> blocks_;
   std::vector<nn::Entry> entries_;

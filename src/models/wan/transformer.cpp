@@ -8,9 +8,12 @@
 namespace zoetrope {
 
 WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
-                               const std::string& component, std::unique_ptr<attn::Attention> attention)
-    : config_(config), compute_(compute), component_(component), attention_(std::move(attention)) {
-  if (!attention_) attention_ = std::make_unique<attn::Dense>();
+                               const std::string& component, const Mesh* mesh,
+                               std::unique_ptr<attn::Attention> attention)
+    : config_(config), compute_(compute), component_(component), mesh_(mesh), attention_(std::move(attention)) {
+  if (mesh_ && mesh_->shape().tp * mesh_->shape().sequence() > 1)
+    fail(Code::unsupported, component_, ": ", text_of(mesh_->shape()), " is not built yet, one rank a request is");
+  if (!attention_) attention_ = mesh_ ? attn::make_attention(c, *mesh_) : std::make_unique<attn::Dense>();
   nn::Loader loader(c, component, parameters, compute,
                     {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"});
   load(loader);

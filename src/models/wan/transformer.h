@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "attn/attention.h"
+#include "attn/strategy.h"
 #include "models/wan/config.h"
 #include "nn/linear.h"
 #include "nn/rope.h"
@@ -27,9 +27,11 @@ struct Text {
 
 class WanTransformer {
  public:
-  // Takes memory in c.weights(component). `attention` null: dense.
+  // Takes memory in c.weights(component). `mesh` null: one rank; else it must outlive the model, and all of its ranks
+  // that share a request make the same calls with the same arguments. `attention` null: that of the mesh.
   WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
-                 const std::string& component = "transformer", std::unique_ptr<attn::Attention> attention = nullptr);
+                 const std::string& component = "transformer", const Mesh* mesh = nullptr,
+                 std::unique_ptr<attn::Attention> attention = nullptr);
 
   const WanConfig& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }  // of the checkpoint
@@ -70,6 +72,7 @@ class WanTransformer {
   WanConfig config_;
   DType compute_;
   std::string component_;
+  const Mesh* mesh_;
   std::unique_ptr<attn::Attention> attention_;
   nn::Linear patch_, head_;
   nn::Mlp time_, text_;

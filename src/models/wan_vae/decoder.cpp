@@ -7,8 +7,9 @@ namespace zoetrope {
 using wan_vae::Walk;
 
 WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
-                             const std::string& component)
-    : config_(config), compute_(compute), component_(component), stages_(config.multipliers.size()) {
+                             const std::string& component, const VaeRanks& ranks)
+    : config_(config), compute_(compute), component_(component), ranks_(ranks), stages_(config.multipliers.size()) {
+  if (ranks_.comm && ranks_.comm->size() > 1) fail(Code::unsupported, component, ": several ranks are not built yet");
   const int64_t multiple = c.traits().channel_multiple;
   const int64_t narrowest = config.decoder_base_dim * config.multipliers.front();
   if (config.z_dim % multiple != 0 || narrowest % multiple != 0)
@@ -50,6 +51,8 @@ void WanVaeDecoder::load(nn::Loader& from) {
   from.tensor(norm_out_, "decoder.norm_out.gamma", {dim, 1, 1, 1}, {dim});
   nn::load(from, conv_out_, "decoder.conv_out", {3, dim, 3, 3, 3});
 }
+
+Tensor WanVaeDecoder::Stream::gather(Ctx&, const Tensor& part) const { return part; }
 
 Tensor WanVaeDecoder::Stream::decode_next(Ctx& c, const Tensor& latent) {
   const WanVaeConfig& config = decoder_.config_;

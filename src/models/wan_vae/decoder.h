@@ -4,16 +4,23 @@
 #include <string>
 #include <vector>
 
+#include "mesh/mesh.h"
 #include "models/wan_vae/config.h"
 #include "models/wan_vae/layers.h"
 
 namespace zoetrope {
 
+// The ranks that share a decode, each a part of the rows or columns of every frame; null: one rank.
+struct VaeRanks {
+  Comm* comm = nullptr;  // Mesh::vae()
+  VaeSplit split = VaeSplit::width;
+};
+
 class WanVaeDecoder {
  public:
   // Takes memory in c.weights(component). The encoder's tensors may be in the source; they are not read.
   WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
-                const std::string& component = "vae");
+                const std::string& component = "vae", const VaeRanks& ranks = {});
 
   const WanVaeConfig& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }  // of the decoder
@@ -24,9 +31,14 @@ class WanVaeDecoder {
    public:
     explicit Stream(const WanVaeDecoder& decoder) : decoder_(decoder) {}
 
-    // latent [1, H, W, z] fp32, as the denoiser leaves it -> [t, 8H, 8W, 3] of the compute type in scratch, before the
-    // clamp to [-1, 1]; t = 1 for the first latent frame, 4 for each later one.
+    // latent [1, H, W, z] fp32, as the denoiser leaves it -> this rank's part of [t, 8H, 8W, 3] of the compute type in
+    // scratch, before the clamp to [-1, 1]; t = 1 for the first latent frame, 4 for each later one. All ranks pass
+    // the whole latent.
     Tensor decode_next(Ctx& c, const Tensor& latent);
+
+    // Parts of decode_next, as they are or as pixels -> whole frames [t, 8H, 8W, 3] in scratch on the first of the
+    // ranks, undefined on the others.
+    Tensor gather(Ctx& c, const Tensor& part) const;
 
    private:
     const WanVaeDecoder& decoder_;
@@ -43,6 +55,7 @@ class WanVaeDecoder {
   WanVaeConfig config_;
   DType compute_;
   std::string component_;
+  VaeRanks ranks_;
   Tensor mean_, std_;  // [z] fp32
   nn::Linear post_quant_;
   nn::CausalConv conv_in_, conv_out_;
