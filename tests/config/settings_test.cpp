@@ -15,14 +15,17 @@ std::string refused(const char* text) {
   return words([&] { parsed(text); });
 }
 
-TEST(Settings, LoadThePublishedRecipe) {
-  const Settings s = parse_settings(parse_yaml(resource("wan22_t2v_bf16_gb200_nvl72.yml"), "recipe"), "recipe");
-  EXPECT_EQ(s.world(), 72);
-  EXPECT_EQ(s.attention_backend, "FA4");
-  EXPECT_EQ(s.attn2d_size, (std::array{3, 3}));
-  EXPECT_EQ(s.parallel_vae_size, 8);
-  EXPECT_EQ(s.resolutions, (std::vector<Resolution>{{720, 1280}}));
-  EXPECT_EQ(s.num_frames, std::vector<int>{80});
+TEST(Settings, LoadThePublishedRecipes) {
+  for (const auto& [model, frames] : {std::pair{"wan22", 80}, {"cosmos3", 189}}) {
+    const std::string name = cat(model, "_t2v_bf16_gb200_nvl72.yml");
+    const Settings s = parse_settings(parse_yaml(resource(name), name), name);
+    EXPECT_EQ(s.world(), 72);
+    EXPECT_EQ(s.attention_backend, "FA4");
+    EXPECT_EQ(s.attn2d_size, (std::array{3, 3}));
+    EXPECT_EQ(s.parallel_vae_size, 8);
+    EXPECT_EQ(s.resolutions, (std::vector<Resolution>{{720, 1280}}));
+    EXPECT_EQ(s.num_frames, std::vector<int>{frames});
+  }
 }
 
 TEST(Settings, ShipOneFileANumberOfGpus) {
