@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "core/dry_rank.h"
 #include "pipeline/text_to_video.h"
 
 namespace zoetrope {
@@ -17,19 +18,9 @@ class NoFrames final : public FrameSink {
   void finish(const std::stop_token&) override {}
 };
 
-// A rank that counts instead of works.
-struct DryRank {
-  explicit DryRank(const Traits& traits) {
-    rank.traits = traits;
-    rank.pool = &pool;
-  }
-  Pool pool{1};
-  Rank rank;
-};
-
 double transformer_flops(const ModelSource& source, const Request& request, const Traits& traits, DType dtype) {
   DryRank dry(traits);
-  Ctx c(dry.rank);
+  Ctx& c = dry.c;
   const ModelPart& part = source.at("transformer");
   const WanTransformer model(c, wan_config(part.config), *part.weights, dtype);
   const float timestep = 500;
@@ -60,7 +51,7 @@ int64_t MemoryNeed::total() const {
 Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
              DType dtype, DType vae_dtype) {
   DryRank dry(traits);
-  Ctx c(dry.rank);
+  Ctx& c = dry.c;
   const TextToVideo pipeline(c, source, dtype, vae_dtype, {});
   // Both prompts at their longest: the promise must hold for any.
   PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};

@@ -1,7 +1,7 @@
 #include "models/models.h"
 
 #include "base/error.h"
-#include "core/ctx.h"
+#include "core/dry_rank.h"
 #include "models/umt5/umt5.h"
 #include "models/wan/transformer.h"
 #include "models/wan_vae/decoder.h"
@@ -11,17 +11,8 @@ namespace zoetrope {
 namespace {
 
 // A context that counts and a source that has everything: a model built on them says what it expects.
-struct Dry {
-  Pool pool{1};
-  Rank rank;
-  Ctx c{prepare()};
+struct Dry : DryRank {
   nn::Random parameters{0};
-
- private:
-  Rank& prepare() {
-    rank.pool = &pool;
-    return rank;
-  }
 };
 
 ModelFacts umt5_facts(const Json& json) {

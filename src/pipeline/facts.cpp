@@ -1,6 +1,7 @@
 #include "pipeline/facts.h"
 
 #include "base/error.h"
+#include "core/dry_rank.h"
 #include "models/models.h"
 #include "models/umt5/umt5.h"
 #include "models/wan/transformer.h"
@@ -66,10 +67,7 @@ std::string place_of(const ModelPart& part) {
 
 // Builds the part in a context that counts: the constructor's own checks are the judgement.
 void build_dry(const std::string& part, const ModelPart& what) {
-  Pool pool(1);
-  Rank rank;
-  rank.pool = &pool;
-  Ctx c(rank);
+  DryRank c;
   switch (role_of(part)) {
     case Role::text_encoder:
       Umt5Encoder(c, umt5_config(what.config), *what.weights, DType::f32, part);

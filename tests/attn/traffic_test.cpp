@@ -4,6 +4,7 @@
 
 #include "attn/sharded.h"
 #include "comm/dry/world.h"
+#include "core/dry_rank.h"
 
 namespace zoetrope {
 
@@ -26,11 +27,8 @@ DryRun dry_run(const Problem& p, const MeshShape& shape, const Forms& forms, int
   DryWorld dry(number, shape.world());
   const auto world = dry.comm();
   const Mesh mesh(*world, shape, p.mesh_heads());
-  Pool pool(1);
-  Rank rank;
-  rank.traits = cpu_traits();
-  rank.pool = &pool;
-  Ctx c(rank);
+  DryRank rank(cpu_traits());
+  Ctx& c = rank.c;
   const auto attention = make_attention(c, mesh, forms);
   Shard source(c, p, shape.sequence(), mesh.sequence_index());
   attention->reserve(source.geo);

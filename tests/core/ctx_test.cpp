@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "core/ctx.h"
+#include "core/dry_rank.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -33,8 +33,8 @@ TEST_F(CtxTest, RunsInOrderAndCounts) {
 }
 
 TEST_F(CtxTest, DryContextCountsAndNeverRuns) {
-  rank.pool = &pool;
-  Ctx c(rank);
+  DryRank dry;
+  Ctx& c = dry.c;
   const Tensor big = c.empty({int64_t{1} << 30, 100}, DType::bf16);  // 200 GiB that nobody has
   c.run({"op", 1, big.bytes()}, [] { FAIL(); });
   EXPECT_EQ(c.scratch().peak(), size_t{200} << 30);

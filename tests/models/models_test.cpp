@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "core/dry_rank.h"
 #include "models/umt5/umt5.h"
 #include "models/wan/transformer.h"
 #include "models/wan_vae/decoder.h"
@@ -12,19 +13,10 @@
 namespace zoetrope {
 namespace {
 
-// A rank that counts as the CPU back end would work.
-struct DryCtx {
-  Pool pool{1};
-  Rank rank;
-  Ctx c{prepare()};
+// Counts as the CPU back end would work.
+struct DryCtx : DryRank {
+  DryCtx() : DryRank(cpu_traits()) {}
   nn::Random weights{0};
-
- private:
-  Rank& prepare() {
-    rank.traits = cpu_traits();
-    rank.pool = &pool;
-    return rank;
-  }
 };
 
 ModelFacts facts(const char* preset, const char* part) {

@@ -1,21 +1,17 @@
 #include "models/umt5/umt5.h"
 
 #include "models/golden.h"
-#include "nn/random.h"
 #include "support/words.h"
 
 namespace zoetrope {
 namespace {
 
-struct Replay {
-  CpuCtx cpu;
-  Golden golden;
-  nn::Random weights;
+struct Replay : Recorded {
   Umt5Encoder model;
   std::vector<int32_t> ids;
 
   explicit Replay(const std::string& name, DType compute = DType::f32)
-      : golden(name), weights(golden.seed()), model(cpu.c, umt5_config(golden.config()), weights, compute) {
+      : Recorded(name), model(cpu.c, umt5_config(golden.config()), weights, compute) {
     for (const int64_t id : golden.values<int64_t>("ids")) ids.push_back(static_cast<int32_t>(id));
   }
   double bound() const { return std::max(2e-5, 3 * golden.number("fp32_error")); }

@@ -2,7 +2,6 @@
 
 #include "attn/dense.h"
 #include "models/golden.h"
-#include "nn/random.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -11,17 +10,12 @@ namespace {
 constexpr double bound = 2e-5;
 
 // A model and the inputs of one recorded run.
-struct Replay {
-  CpuCtx cpu;
-  Golden golden;
-  nn::Random weights;
+struct Replay : Recorded {
   WanTransformer model;
 
   explicit Replay(const std::string& name, DType compute = DType::f32, bool fused = true,
                   std::unique_ptr<attn::Attention> attention = nullptr)
-      : cpu(2, fused),
-        golden(name),
-        weights(golden.seed()),
+      : Recorded(name, fused),
         model(cpu.c, parse_wan_config(golden.config()), weights, compute, "transformer", nullptr,
               std::move(attention)) {}
 

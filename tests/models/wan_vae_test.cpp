@@ -1,6 +1,5 @@
 #include "models/golden.h"
 #include "models/wan_vae/decoder.h"
-#include "nn/random.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -8,16 +7,11 @@ namespace {
 
 constexpr double bound = 2e-5;
 
-struct Replay {
-  CpuCtx cpu;
-  Golden golden;
-  nn::Random weights;
+struct Replay : Recorded {
   WanVaeDecoder decoder;
 
   explicit Replay(const std::string& name, DType compute = DType::f32, int64_t channel_multiple = 1)
-      : golden(name),
-        weights(golden.seed()),
-        decoder(padded(channel_multiple), wan_vae_config(golden.config()), weights, compute) {}
+      : Recorded(name), decoder(padded(channel_multiple), wan_vae_config(golden.config()), weights, compute) {}
 
   Tensor latents() { return cpu.tensor(golden.shape("latents"), golden.values("latents")); }
   // All frames after each other, as the reference has them.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/error.h"
+#include "models/config.h"
 #include "models/umt5/umt5.h"
 
 namespace zoetrope {
@@ -23,10 +23,7 @@ int umt5_bucket(int64_t distance) {
 Umt5Config umt5_config(const Json& json) {
   require(json.is_object(), "text_encoder: config.json is not an object");
   Umt5Config config;
-  const auto number = [&](const char* key, int64_t& into, int64_t most = 1 << 24) {
-    into = value_or(json, key, into);
-    require(into > 0 && into <= most, "text_encoder: ", key, " is ", into, ", 1 to ", most, " makes sense");
-  };
+  const Numbers number{json, "text_encoder", 1 << 24};
   number("num_layers", config.layers, 1024);
   number("num_heads", config.heads, 1024);
   number("d_kv", config.width, 1024);

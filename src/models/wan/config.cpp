@@ -1,6 +1,6 @@
 #include "models/wan/config.h"
 
-#include "base/error.h"
+#include "models/config.h"
 
 namespace zoetrope {
 namespace {
@@ -24,10 +24,7 @@ WanConfig parse_wan_config(const Json& json) {
   require(json.is_object(), "transformer: config.json is not an object");
   refuse_variants(json);
   WanConfig config;
-  const auto number = [&](const char* key, int64_t& into, int64_t most = 1 << 20) {
-    into = value_or(json, key, into);
-    require(into > 0 && into <= most, "transformer: ", key, " is ", into, ", 1 to ", most, " makes sense");
-  };
+  const Numbers number{json, "transformer"};
   number("num_layers", config.layers, 1024);
   number("num_attention_heads", config.heads, 1024);
   number("attention_head_dim", config.width, 1024);

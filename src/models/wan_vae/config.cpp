@@ -1,9 +1,8 @@
 #include "models/wan_vae/config.h"
 
 #include <algorithm>
-#include <tuple>
 
-#include "base/error.h"
+#include "models/config.h"
 
 namespace zoetrope {
 namespace {
@@ -29,11 +28,6 @@ const std::vector<float> default_std = {2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.21
 
 void check(const WanVaeConfig& config) {
   const auto& many = config.multipliers;
-  for (const auto& [key, value, most] : {std::tuple{"z_dim", config.z_dim, 4096},
-                                         {"base_dim", config.base_dim, 1 << 16},
-                                         {"decoder_base_dim", config.decoder_base_dim, 1 << 16},
-                                         {"num_res_blocks", config.resnets, 64}})
-    require(value > 0 && value <= most, "vae: ", key, " is ", value, ", 1 to ", most, " makes sense");
   require(many.size() >= 2 && many.size() <= 8 && std::ranges::all_of(many, [](int m) { return m > 0 && m <= 64; }) &&
               config.shrinks_time.size() + 1 == many.size(),
           "vae: dim_mult has ", many.size(), " entries and temperal_downsample ", config.shrinks_time.size(),
@@ -72,12 +66,14 @@ WanVaeConfig wan_vae_config(const Json& json) {
   require(json.is_object(), "vae: config.json is not an object");
   refuse_variants(json);
   WanVaeConfig config;
-  config.z_dim = value_or(json, "z_dim", config.z_dim);
-  config.base_dim = value_or(json, "base_dim", config.base_dim);
-  config.decoder_base_dim = value_or(json, "decoder_base_dim", config.base_dim);
+  const Numbers number{json, "vae", 1 << 16};
+  number("z_dim", config.z_dim, 4096);
+  number("base_dim", config.base_dim);
+  config.decoder_base_dim = config.base_dim;
+  number("decoder_base_dim", config.decoder_base_dim);
+  number("num_res_blocks", config.resnets, 64);
   config.multipliers = value_or(json, "dim_mult", config.multipliers);
   config.shrinks_time = value_or(json, "temperal_downsample", config.shrinks_time);
-  config.resnets = value_or(json, "num_res_blocks", config.resnets);
   config.mean = value_or(json, "latents_mean", default_mean);
   config.std = value_or(json, "latents_std", default_std);
   check(config);
