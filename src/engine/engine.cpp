@@ -6,7 +6,6 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "config/resources.h"
 #include "engine/report.h"
 #include "ops/cpu/backend.h"
 #include "pipeline/facts.h"
@@ -34,11 +33,6 @@ uint64_t fresh_seed() {
 ModelSource open_source(const EngineConfig& config, Pool* pool) {
   return config.random_model.empty() ? open_model_folder(config.model)
                                      : open_random_model(config.random_model, 0, pool);
-}
-
-std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source) {
-  if (!source.random()) return Tokenizer::open(source.folder / "tokenizer");
-  return Tokenizer::from_model(resource("toy/tokenizer/spiece.model"));
 }
 
 }  // namespace

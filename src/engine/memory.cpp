@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "core/dry_rank.h"
+#include "pipeline/dry_forward.h"
 #include "pipeline/text_to_video.h"
 
 namespace zoetrope {
@@ -17,22 +18,6 @@ class NoFrames final : public FrameSink {
   void frame(std::span<const uint8_t>) override {}
   void finish(const std::stop_token&) override {}
 };
-
-double transformer_flops(const ModelSource& source, const Request& request, const Traits& traits, DType dtype) {
-  DryRank dry(traits);
-  Ctx& c = dry.c;
-  const ModelPart& part = source.at("transformer");
-  const WanTransformer model(c, wan_config(part.config), *part.weights, dtype);
-  const float timestep = 500;
-  const StepTable table = model.steps(c, {&timestep, 1});
-  const Text text = model.encode_text(c, c.empty({WanConfig::text_rows, model.config().text_dim}, dtype), 1);
-  const int64_t scale = wan_vae_config(source.at("vae").config).spatial_factor();
-  const Tensor latents = c.empty(
-      {request.latent_frames(), request.height / scale, request.width / scale, model.config().in_channels}, DType::f32);
-  dry.rank.counts.clear();
-  model.forward(c, latents, table, 0, text);
-  return flops_of(dry.rank.counts);
-}
 
 }  // namespace
 
@@ -66,7 +51,7 @@ Cost dry_run(const ModelSource& source, const Request& request, const SchedulerC
   cost.memory.scratch = static_cast<int64_t>(c.scratch().peak());
   cost.memory.exchange = static_cast<int64_t>(c.exchange().peak());
   cost.total_flops = flops_of(dry.rank.counts);
-  cost.forward_flops = transformer_flops(source, request, traits, dtype);
+  cost.forward_flops = dry_forward(source, request, traits, dtype).flops;
   return cost;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/deadline.h"
 #include "base/error.h"
+#include "config/resources.h"
 #include "io/prompt.h"
 #include "pipeline/latents.h"
 
@@ -45,6 +46,11 @@ std::string cleaned_negative(const Request& request) {
 }
 
 }  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source) {
+  if (!source.random()) return Tokenizer::open(source.folder / "tokenizer");
+  return Tokenizer::from_model(resource("toy/tokenizer/spiece.model"));
+}
 
 PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows) {
   PromptIds ids;

@@ -58,6 +58,8 @@ class TextToVideo {
   std::optional<WanVaeDecoder> vae_;
 };
 
+std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source);  // its own, or the toys' for random weights
+
 // Cleans and encodes both prompts; `rows` is the most a prompt may have.
 PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows = WanConfig::text_rows);
 

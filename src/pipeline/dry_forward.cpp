@@ -1,0 +1,46 @@
+#include "pipeline/dry_forward.h"
+
+#include "comm/dry/world.h"
+#include "core/dry_rank.h"
+#include "models/wan/transformer.h"
+#include "models/wan_vae/config.h"
+
+namespace zoetrope {
+
+Collectives count(const std::vector<Record>& log) {
+  Collectives all;
+  for (const Record& record : log) {
+    Traffic& traffic = all[record.axis][record.verb];
+    ++traffic.calls, traffic.bytes += record.bytes;
+  }
+  return all;
+}
+
+DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
+                       const MeshShape& shape, const attn::Forms& forms) {
+  const ModelPart& part = source.at("transformer");
+  const WanConfig config = wan_config(part.config);
+  DryRank dry(traits);
+  Ctx& c = dry.c;
+  DryWorld world(0, shape.world());
+  const auto comm = world.comm();
+  const Mesh mesh(*comm, shape, {config.heads, config.heads});
+  const WanTransformer model(c, config, *part.weights, dtype, "transformer", &mesh,
+                             attn::make_attention(c, mesh, forms));
+
+  const float timestep = 500;
+  const StepTable table = model.steps(c, {&timestep, 1});
+  const Text text = model.encode_text(c, c.empty({WanConfig::text_rows, config.text_dim}, dtype), 1);
+  const int64_t scale = wan_vae_config(source.at("vae").config).spatial_factor();
+  const Shape latents{request.latent_frames(), request.height / scale, request.width / scale, config.in_channels};
+  const Tensor x = c.empty(latents, DType::f32);
+  dry.rank.counts.clear();
+  world.clear();
+  model.forward(c, x, table, 0, text);
+
+  DryForward result{config.tokens(latents[0], latents[1], latents[2]), 0, count(world.log())};
+  for (const auto& [name, ops] : dry.rank.counts) result.flops += ops.flops;
+  return result;
+}
+
+}  // namespace zoetrope

@@ -1,0 +1,27 @@
+// One pass of the transformer on rank 0 of a mesh that need not exist: what it computes and what it sends.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attn/strategy.h"
+#include "comm/comm.h"
+#include "config/request.h"
+#include "models/source.h"
+
+namespace zoetrope {
+
+using Collectives = std::map<std::string, std::map<Verb, Traffic>>;  // by axis
+
+Collectives count(const std::vector<Record>& log);
+
+struct DryForward {
+  int64_t tokens = 0;  // of the video, all ranks together
+  double flops = 0;    // of this rank
+  Collectives collectives;
+};
+
+DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
+                       const MeshShape& shape = {}, const attn::Forms& forms = {});
+
+}  // namespace zoetrope
