@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "io/safetensors.h"
-#include "nn/random.h"
 #include "support/cpu_ctx.h"
 
 namespace zoetrope {
@@ -38,15 +37,6 @@ class Golden {
  private:
   std::string name_;
   SafetensorsFile file_;
-};
-
-// What every replay of a recorded run begins with: a rank, the recording, the weights it was made with.
-struct Recorded {
-  explicit Recorded(const std::string& name, bool fused = true) : cpu(2, fused), golden(name), weights(golden.seed()) {}
-
-  CpuCtx cpu;
-  Golden golden;
-  nn::Random weights;
 };
 
 // A row of docs/fidelity.md; tests/golden/fidelity.sh collects them.

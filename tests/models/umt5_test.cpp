@@ -1,6 +1,6 @@
 #include "models/umt5/umt5.h"
 
-#include "models/golden.h"
+#include "models/recorded.h"
 #include "support/words.h"
 
 namespace zoetrope {

@@ -1,7 +1,7 @@
 #include "models/wan/transformer.h"
 
 #include "attn/dense.h"
-#include "models/golden.h"
+#include "models/recorded.h"
 #include "support/words.h"
 
 namespace zoetrope {

@@ -1,4 +1,4 @@
-#include "models/golden.h"
+#include "models/recorded.h"
 #include "models/wan_vae/decoder.h"
 #include "support/words.h"
 
