@@ -10,7 +10,7 @@ function(zoetrope_layer name)
 endfunction()
 
 # zoetrope_test(ops DEPS ops SOURCES a_test.cpp [LABELS quick]): one binary a folder, every case its own ctest.
-# Labels: unit (default), quick, sweep, soak, cuda.
+# Labels: unit (default), quick, soak, cuda. Cases with Sweep in their name are labelled sweep instead: they take minutes.
 function(zoetrope_test name)
   cmake_parse_arguments(ARG "" "" "DEPS;SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
@@ -22,5 +22,8 @@ function(zoetrope_test name)
   list(TRANSFORM ARG_DEPS PREPEND zoetrope_)
   target_link_libraries(${target} PRIVATE zoetrope_flags ${ARG_DEPS} ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE ZOETROPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ZOETROPE_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. TEST_FILTER -*Sweep*
+                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. TEST_FILTER *Sweep*
+                       PROPERTIES LABELS sweep TIMEOUT 3600)
 endfunction()

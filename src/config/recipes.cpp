@@ -46,8 +46,8 @@ Ask folder_defaults(const ModelInfo& model) {
 std::vector<Recipe> read_recipes() {
   std::vector<Recipe> recipes;
   for (const Json& row : parse_yaml(resource("recipes.yml"), "recipes.yml"))
-    recipes.push_back({row.at("name"), row.at("title"), row.value("note", ""), row.at("match"), row.at("original"),
-                       row.value("draft", Json::object())});
+    recipes.push_back({row.at("name"), row.at("title"), row.value("note", ""), row.value("trained", Json()),
+                       row.at("match"), row.at("original"), row.value("draft", Json::object())});
   return recipes;
 }
 

@@ -11,6 +11,7 @@ struct Recipe {
   std::string name;      // of the row
   std::string title;     // for people
   std::string note;      // a warning that every job of this model carries, or empty
+  Json trained;          // null, or what a small model has seen: width, height, num_frames [least, most]
   Json match;            // facts that must hold: class, experts, dim, layers, in_channels
   Json original, draft;  // field -> value; negative_prompt names a file of configs/prompts
 };

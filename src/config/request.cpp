@@ -24,6 +24,16 @@ void check_size(const char* what, int pixels, int scale) {
           " the model has positions for");
 }
 
+void add_warnings(Request& r, const Recipe& recipe) {
+  if (!recipe.note.empty()) r.warnings.push_back(recipe.note);
+  if (recipe.trained.is_null()) return;
+  const int width = recipe.trained.at("width"), height = recipe.trained.at("height");
+  const auto [least, most] = recipe.trained.at("num_frames").get<std::pair<int, int>>();
+  if (r.width == width && r.height == height && r.num_frames >= least && r.num_frames <= most) return;
+  r.warnings.push_back(cat(r.width, 'x', r.height, " and ", r.num_frames, " frames: this model was trained on ", width,
+                           'x', height, " and ", least, " to ", most, " frames, the result may not obey the prompt"));
+}
+
 }  // namespace
 
 FrameCount count_frames(int asked, const std::string& policy) {
@@ -75,7 +85,7 @@ Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
   r.noise = ask.noise.value_or("torch-cpu");
   r.seed = ask.seed.value_or(fresh_seed);
   r.latents = ask.latents.value_or("");
-  r.note = recipe.note;
+  add_warnings(r, recipe);
   return r;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 
@@ -36,7 +37,7 @@ struct Request {
   std::string schedule, noise;
   uint64_t seed = 0;
   std::string latents;
-  std::string note;  // what the user should know about this model; goes among the report's warnings
+  std::vector<std::string> warnings;  // what the user should know before believing the result
 
   bool guided() const { return guidance_scale > 1; }  // the first scale decides, as in diffusers
   int latent_frames() const { return (num_frames - 1) / 4 + 1; }

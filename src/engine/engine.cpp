@@ -223,7 +223,7 @@ Json Engine::execute(Job& job) {
                  {"output", job.output_->facts()}};
   report.update(to_json(request));
   if (source_.random()) report["warnings"].push_back("random weights: this is meant to be noise");
-  if (!request.note.empty()) report["warnings"].push_back(request.note);
+  for (const std::string& warning : request.warnings) report["warnings"].push_back(warning);
   return report;
 }
 
