@@ -7,12 +7,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/pool.h"
 #include "core/region.h"
+#include "core/stop.h"
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "core/traits.h"
@@ -62,7 +64,21 @@ struct Rank {
   OpCounts counts;
   bool profile = false;
   Tap tap;
+  std::stop_token stop;  // of the job that runs, see StopScope
   int open_forks = 0;
+};
+
+// While it lives, `stop` ends what the rank does: the next op that is issued and the next piece of one that runs throw
+// Error(cancelled). Made and ended while the rank does nothing.
+class StopScope {
+ public:
+  StopScope(Rank& rank, std::stop_token stop) : rank_(rank) { rank.stop = std::move(stop); }
+  ~StopScope() { rank_.stop = {}; }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  Rank& rank_;
 };
 
 class Ctx {
@@ -71,7 +87,7 @@ class Ctx {
 
   bool dry() const { return rank_.backend == nullptr; }
   const Traits& traits() const { return rank_.traits; }
-  Pool& pool() const { return *rank_.pool; }
+  Workers pool() const { return {*rank_.pool, rank_.stop}; }
   Stream& stream() const { return *stream_; }
   Rank& rank() const { return rank_; }
 
@@ -84,6 +100,9 @@ class Ctx {
   Tensor empty(const Shape& shape, DType type) const { return empty(shape, type, scratch()); }
   Tensor empty(const Shape& shape, DType type, Region& region) const;
   Tensor empty_like(const Tensor& x) const { return empty(x.shape(), x.dtype()); }
+
+  // Error(cancelled) once the rank's job was asked to stop. `run` asks, too; what takes long beside ops asks itself.
+  void check_stop() const { zoetrope::check_stop(rank_.stop); }
 
   // Counts the op and hands `body(Backend&)` (ops) or `body()` (collectives) to the stream. A body captures by value:
   // on a fork it runs later, in another thread.
@@ -143,6 +162,7 @@ void Ctx::run(const OpInfo& info, F body) {
     else
       body();
   };
+  check_stop();
   if (dry() || !rank_.profile) count(info, 0);
   if (dry()) return;
   if (!stream_->immediate()) return stream_->submit(std::move(call));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "core/stop.h"
 
 namespace zoetrope {
 
@@ -38,6 +39,7 @@ void Pool::help(Batch& batch, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     std::exception_ptr error;
     try {
+      check_stop(*batch.stop);
       (*batch.body)(begin, end);
     } catch (...) {
       error = std::current_exception();
@@ -51,15 +53,19 @@ void Pool::help(Batch& batch, std::unique_lock<std::mutex>& lock) {
   if (--batch.running == 0) done_.notify_all();
 }
 
-void Pool::for_each(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void Pool::for_each(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body,
+                    const std::stop_token& stop) {
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   std::unique_lock mine(busy_, std::defer_lock);
   if (n <= grain || workers_.empty() || !mine.try_lock()) {
-    for (int64_t begin = 0; begin < n; begin += grain) body(begin, std::min(n, begin + grain));
+    for (int64_t begin = 0; begin < n; begin += grain) {
+      check_stop(stop);
+      body(begin, std::min(n, begin + grain));
+    }
     return;
   }
-  Batch batch{&body, n, grain, 0, 0, nullptr};
+  Batch batch{&body, &stop, n, grain, 0, 0, nullptr};
   std::unique_lock lock(mutex_);
   batch_ = &batch;
   wake_.notify_all();

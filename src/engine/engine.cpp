@@ -100,6 +100,7 @@ Engine::Engine(EngineConfig config)
   rank_.backend = backend_.get();
   rank_.pool = &pool_;
   rank_.memory_limit = config_.region_limit;
+  rank_.tap = config_.tap;
   check_parts(source_);
   c_ = std::make_unique<Ctx>(rank_);
   worker_ = std::jthread([this](const std::stop_token& end) { work(end); });
@@ -190,6 +191,7 @@ Json Engine::execute(Job& job) {
   const Request& request = job.request();
   const Hooks hooks{job.stop_.get_token(), job.progress_};
   hooks.check();
+  const StopScope stoppable(rank_, hooks.stop);
   const SchedulerConfig scheduler = scheduler_config(source_, request);
 
   Stopwatch watch;

@@ -27,6 +27,7 @@ struct EngineConfig {
   int threads = 0;                 // 0: as many as the machine has
   size_t max_queued = 16;          // more is refused
   size_t region_limit = SIZE_MAX;  // most bytes that one memory region may take
+  Tap tap;                         // sees every named intermediate of every job, on the worker's thread
 };
 
 enum class JobState : uint8_t { queued, running, done, failed, cancelled };
@@ -34,7 +35,7 @@ const char* name(JobState state);
 
 class Job {
  public:
-  void cancel();  // one that waits ends now; one that runs, between its steps
+  void cancel();  // one that waits ends now; one that runs, at its next op or piece of one, or tensor that it loads
   JobState state() const;
   // Blocks until the job has ended; the report, or the job's Error.
   Json wait();

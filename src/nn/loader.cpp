@@ -55,7 +55,7 @@ void Loader::later(Tensor& into, const Shape& shape, DType type, Fill fill) {
 
 void Loader::tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as) {
   expect(key, shape);
-  later(into, as, type_of(key), [=, this](const Tensor& to) { source_.read(key, shape, {}, to); });
+  later(into, as, type_of(key), [=, this](const Tensor& to) { read(key, shape, to); });
 }
 
 void Loader::stacked(Tensor& into, const std::vector<Entry>& parts) {
@@ -134,7 +134,7 @@ void Loader::embedding(Tensor& into, const std::vector<std::string>& keys, int64
 
 void Loader::fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to) {
   for (const std::string& key : keys) {
-    source_.read(key, shape, {}, to);
+    read(key, shape, to);
     const auto* bytes = static_cast<const std::byte*>(to.raw());
     if (std::any_of(bytes, bytes + to.bytes(), [](std::byte b) { return (b & std::byte{0x7F}) != std::byte{0}; }))
       return;
@@ -175,6 +175,19 @@ void Loader::check() const {
   require(faults.empty(), component_, ": ", faults);
 }
 
+// A whole tensor. Large ones (an embedding table holds gigabytes) come in blocks of rows.
+void Loader::read(const std::string& key, const Shape& shape, const Tensor& to) {
+  constexpr int64_t block_bytes = 64 << 20;
+  if (to.bytes() <= block_bytes) return source_.read(key, shape, {}, to);
+  const Tensor table = to.view(shape);
+  const int64_t rows = std::max<int64_t>(1, block_bytes * shape[0] / table.bytes());
+  for (int64_t from = 0; from < shape[0]; from += rows) {
+    c_.check_stop();
+    const int64_t end = std::min(shape[0], from + rows);
+    source_.read(key, shape, {0, from, end}, table.rows(from, end));
+  }
+}
+
 // Reads straight into place where the host can write there, else by way of a host copy.
 void Loader::place(const Tensor& weight, const Fill& fill) {
   if (c_.traits().device == DeviceKind::cpu) return fill(weight);
@@ -188,7 +201,10 @@ void Loader::load() {
   Region& region = c_.weights(component_);
   for (const Item& item : items_) *item.into = c_.empty(item.shape, item.type, region);
   if (c_.dry()) return;
-  for (const Item& item : items_) place(*item.into, item.fill);
+  for (const Item& item : items_) {
+    c_.check_stop();
+    place(*item.into, item.fill);
+  }
   for (const auto& read : host_) read();
 }
 

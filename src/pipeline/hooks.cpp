@@ -1,7 +1,5 @@
 #include "pipeline/hooks.h"
 
-#include "base/error.h"
-
 namespace zoetrope {
 
 const char* name(Stage stage) {
@@ -18,10 +16,6 @@ const char* name(Stage stage) {
       return "encode";
   }
   return "unknown";
-}
-
-void Hooks::check() const {
-  if (stop.stop_requested()) fail(Code::cancelled, "cancelled");
 }
 
 }  // namespace zoetrope

@@ -6,6 +6,8 @@
 #include <stop_token>
 #include <string>
 
+#include "core/stop.h"
+
 namespace zoetrope {
 
 enum class Stage : uint8_t { load, text_encode, denoise, vae_decode, encode };
@@ -21,7 +23,7 @@ struct Hooks {
   std::stop_token stop;
   std::function<void(const Progress&)> progress;  // may be empty
 
-  void check() const;  // Error(cancelled) once a stop was asked for
+  void check() const { check_stop(stop); }
   void report(const Progress& now) const {
     if (progress) progress(now);
   }

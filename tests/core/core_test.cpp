@@ -131,6 +131,31 @@ TEST(Pool, RethrowsTheFirstErrorAndLivesOn) {
   EXPECT_EQ(total, 100);
 }
 
+TEST(Pool, BeginsNoPieceOnceAStopWasAskedFor) {
+  for (const int threads : {1, 2, 4}) {
+    Pool pool(threads);
+    std::stop_source source;
+    std::atomic<int> began = 0;
+    const auto body = [&](int64_t i, int64_t) {
+      ++began;
+      if (i == 50) source.request_stop();
+    };
+    try {
+      pool.for_each(100'000, 1, body, source.get_token());
+      FAIL() << "ran to its end";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::cancelled);
+    }
+    EXPECT_GE(began, 51);
+    EXPECT_LT(began, 100'000);
+    if (threads == 1) {
+      EXPECT_EQ(began, 51);
+    }
+    EXPECT_EQ(words([&] { pool.for_each(1, 1, body, source.get_token()); }), "cancelled");
+    pool.for_each(10, 1, body);  // what is not of that job goes on
+  }
+}
+
 TEST(Pool, LetsANestedCallRunInItsCaller) {
   Pool pool(2);
   std::atomic<int> total = 0;

@@ -90,6 +90,28 @@ TEST_F(CtxTest, AnErrorOnTheSideComesOutOfTheJoin) {
   EXPECT_EQ(ran, 1);
 }
 
+TEST_F(CtxTest, IssuesNoOpOnceAStopWasAskedFor) {
+  Ctx c = live();
+  std::stop_source source;
+  int ran = 0;
+  {
+    const StopScope job(rank, source.get_token());
+    c.run({"op"}, [&] { ++ran, source.request_stop(); });
+    EXPECT_EQ(words([&] { c.run({"op"}, [&] { ++ran; }); }), "cancelled");
+    EXPECT_EQ(words([&] {
+                Fork fork(c);
+                fork.ctx().run({"side"}, [&] { ++ran; });
+              }),
+              "cancelled");
+    EXPECT_EQ(words([&] { c.check_stop(); }), "cancelled");
+    EXPECT_EQ(words([&] { c.pool().for_each(1, 1, [&](int64_t, int64_t) { ++ran; }); }), "cancelled");
+  }
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(c.counts().at("op").calls, 1);  // what did not run does not count
+  c.run({"op"}, [&] { ++ran; });            // the next job's
+  EXPECT_EQ(ran, 2);
+}
+
 TEST_F(CtxTest, RefusesASecondOpenFork) {
   Ctx c = live();
   Fork fork(c);

@@ -137,6 +137,32 @@ INSTANTIATE_TEST_SUITE_P(Stages, Cancel,
                                          Moment{Stage::vae_decode, 1}, Moment{Stage::encode, 0}),
                          [](const auto& info) { return cat(name(info.param.stage), "_", info.param.done); });
 
+// In the middle of the text encoder, of a step and of a decoded chunk: what comes after the tap that cancels is not
+// computed.
+TEST(Cancelling, EndsWithinAStep) {
+  for (const char* const place : {"block.0.attn", "block.1.attn2", "up.1"}) {
+    std::vector<std::string> seen;
+    std::shared_ptr<Job> job;
+    EngineConfig config = toy_config();
+    config.tap = [&](Ctx&, std::string_view name, const Tensor&) {
+      if (!job) return;
+      seen.emplace_back(name);
+      if (name == place) job->cancel();
+    };
+    Engine engine(config);
+    Gate gate;
+    const auto running = engine.submit(small_ask(), std::make_unique<Kept>(), gate.hold());
+    job = running;
+    gate.open();
+    EXPECT_EQ(words([&] { running->wait(); }), "cancelled");
+    ASSERT_FALSE(seen.empty());
+    EXPECT_EQ(seen.back(), place);
+    EXPECT_EQ(std::ranges::count(seen, place), 1);
+    job.reset();
+    EXPECT_EQ(frames_hash(engine, small_ask()), fresh_hash(toy_config(), small_ask()));
+  }
+}
+
 TEST(Cancelling, EndsAnEncoderThatHangs) {
   const TempFolder folder, bin;
   const fs::path helper =

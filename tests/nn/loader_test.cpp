@@ -161,6 +161,60 @@ TEST_F(LoaderTest, NamesTheFirstEmbeddingWhereNoneIsThere) {
   EXPECT_EQ(words([&] { load.load(); }), "text_encoder: 1 missing (shared.weight)");
 }
 
+// Asks for a stop at its first read, and writes nothing.
+struct Stopping : Memory {
+  std::stop_source stop;
+  void read(const std::string& key, const Shape&, const Slice&, const Tensor&) override {
+    reads.push_back(key);
+    stop.request_stop();
+  }
+};
+
+TEST_F(LoaderTest, EndsBetweenTensorsOnceAStopWasAskedFor) {
+  Ctx c = live();
+  Stopping source;
+  source.shapes = {{"a", {4}}, {"b", {4}}};
+  const StopScope job(rank, source.stop.get_token());
+  Tensor a, b;
+  Loader load(c, "t", source, DType::f32);
+  load.tensor(a, "a", {4});
+  load.tensor(b, "b", {4});
+  EXPECT_EQ(words([&] { load.load(); }), "cancelled");
+  EXPECT_EQ(source.reads, std::vector<std::string>{"a"});
+}
+
+TEST_F(LoaderTest, EndsWithinALargeTensor) {
+  Ctx c = live();
+  Stopping source;
+  source.shapes["shared.weight"] = {1 << 17, 1 << 9};  // 256 MiB that nobody touches
+  const StopScope job(rank, source.stop.get_token());
+  Tensor table;
+  Loader load(c, "t", source, DType::f32);
+  load.embedding(table, {"shared.weight"}, 1 << 17, 1 << 9);
+  EXPECT_EQ(words([&] { load.load(); }), "cancelled");
+  EXPECT_EQ(source.reads.size(), 1u);
+}
+
+// A large table read in blocks is the same table.
+TEST_F(LoaderTest, ReadsALargeTensorInBlocksOfRows) {
+  struct Rows : Memory {
+    void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) override {
+      reads.push_back(key);
+      ASSERT_EQ(to.shape(), part.of(shape));
+      for (int64_t r = 0; r < to.dim(0); ++r) to.row(r).data<float>()[0] = static_cast<float>(part.from + r);
+    }
+  } source;
+  Ctx c = live();
+  const int64_t rows = 33, width = 1 << 20;  // of 4 MiB
+  source.shapes["w"] = {rows, width};
+  Tensor w;
+  Loader load(c, "t", source, DType::f32);
+  load.tensor(w, "w", {rows, width}, {rows * width});
+  load.load();
+  EXPECT_EQ(source.reads.size(), 3u);
+  for (int64_t r = 0; r < rows; ++r) EXPECT_EQ(w.data<float>()[r * width], static_cast<float>(r));
+}
+
 TEST_F(LoaderTest, ADryContextCountsAndReadsNothing) {
   DryRank c;
   memory.shapes["w"] = {1 << 20, 1 << 12};

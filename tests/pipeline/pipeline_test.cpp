@@ -49,6 +49,37 @@ struct Toy {
   TextToVideo pipeline;
 };
 
+// Weights that ask for a stop at one read, and count what is read from then on.
+struct StopsAt : nn::Random {
+  StopsAt(std::string key, std::stop_source stop) : Random(0), key_(std::move(key)), stop_(std::move(stop)) {}
+  void read(const std::string& key, const Shape& shape, const nn::Slice& part, const Tensor& to) override {
+    if (stop_.stop_requested()) ++after;
+    if (key == key_) stop_.request_stop();
+    Random::read(key, shape, part, to);
+  }
+  int after = 0;
+
+ private:
+  std::string key_;
+  std::stop_source stop_;
+};
+
+TEST(Pipeline, EndsALoadWithinAPart) {
+  CpuCtx cpu;
+  std::stop_source stop;
+  ModelSource source = toy_source("wan");
+  auto weights = std::make_unique<StopsAt>("blocks.0.ffn.net.2.weight", stop);
+  const StopsAt& seen = *weights;
+  source.parts.at("transformer").weights = std::move(weights);
+  {
+    const StopScope job(cpu.rank, stop.get_token());
+    EXPECT_EQ(words([&] { TextToVideo(cpu, source, DType::f32, DType::f32, {}); }), "cancelled");
+  }
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_EQ(seen.after, 0);
+  EXPECT_FALSE(cpu.rank.weights.contains("vae"));
+}
+
 double psnr(const std::vector<float>& a, const std::vector<float>& b) {  // of values in [0, 1]
   double sum = 0;
   for (size_t i = 0; i < b.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);

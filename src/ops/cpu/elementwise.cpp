@@ -17,7 +17,7 @@ ZOETROPE_CLONES void loop(Y* y, int64_t begin, int64_t end, F f) {
 }
 
 template <class Y, class F>
-void for_elements(Pool& pool, const Tensor& y, F f) {
+void for_elements(const Workers& pool, const Tensor& y, F f) {
   pool.for_each(y.size(), piece_elements, [&](int64_t begin, int64_t end) { loop(y.data<Y>(), begin, end, f); });
 }
 

@@ -37,7 +37,7 @@ ZOETROPE_CLONES Range range_of(const X* x, int64_t begin, int64_t end) {
 
 // Both directions of patchify: f(image, patch) with the addresses of runs of pw*C elements. image: [T, H, W, C].
 template <class F>
-void for_patch_rows(Pool& pool, const Shape& image, int64_t ph, int64_t pw, F f) {
+void for_patch_rows(const Workers& pool, const Shape& image, int64_t ph, int64_t pw, F f) {
   const int64_t h = image[1] / ph, w = image[2] / pw, run = pw * image[3];
   pool.for_each(image[0] * h, 1, [&](int64_t begin, int64_t end) {
     for (int64_t th = begin; th < end; ++th)  // t * h + row of patches

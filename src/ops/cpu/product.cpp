@@ -41,7 +41,7 @@ class Panels {
     });
   }
 
-  void pack_all(Pool& pool, float* to) {
+  void pack_all(const Workers& pool, float* to) {
     all_ = to;
     pool.for_each(ceil_div(n_, panel_columns) * blocks_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -133,8 +133,8 @@ int64_t span_of(int64_t groups, int64_t n) {
 
 }  // namespace
 
-void product(Pool& pool, Tiles& tiles, Workspaces& workspaces, int64_t rows, const Tensor& w, const LoadRows& load,
-             const StoreRows& store) {
+void product(const Workers& pool, Tiles& tiles, Workspaces& workspaces, int64_t rows, const Tensor& w,
+             const LoadRows& load, const StoreRows& store) {
   Panels panels(w);
   const int64_t n = panels.n();
   if (rows == 0 || n == 0) return;

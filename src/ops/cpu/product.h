@@ -19,7 +19,7 @@ using StoreRows =
     std::function<void(int64_t row, int64_t count, int64_t n0, int64_t width, const float* sums, int64_t stride)>;
 
 // w: [N, K] of any compute type. `load` and `store` are called by pool threads.
-void product(Pool& pool, Tiles& tiles, Workspaces& workspaces, int64_t rows, const Tensor& w, const LoadRows& load,
-             const StoreRows& store);
+void product(const Workers& pool, Tiles& tiles, Workspaces& workspaces, int64_t rows, const Tensor& w,
+             const LoadRows& load, const StoreRows& store);
 
 }  // namespace zoetrope

@@ -14,7 +14,7 @@ constexpr int64_t piece_elements = 16384;  // what a thread takes at a time
 
 // f(const X* from, Y* to, int64_t row, int64_t n) for each row of x and y (same shape, any compute types).
 template <class F>
-void for_rows(Pool& pool, const Tensor& x, const Tensor& y, F f) {
+void for_rows(const Workers& pool, const Tensor& x, const Tensor& y, F f) {
   if (x.size() == 0) return;
   const int64_t n = x.dim(-1), rows = x.size() / n;
   with_type(x.dtype(), [&]<class X>(X) {
