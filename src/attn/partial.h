@@ -1,7 +1,7 @@
 // Partial outputs on their way and at their end: packed with their LSE into one message, summed up in fp32.
 #pragma once
 #include "attn/attention.h"
-#include "attn/slot.h"
+#include "comm/slot.h"
 
 namespace zoetrope::attn {
 

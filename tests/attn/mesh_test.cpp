@@ -180,9 +180,8 @@ TEST(OnMesh, RefusesToRunBeforeSlotsAreReserved) {
     Shard source(c, {8, 2, 2, 16}, 2, world.rank());
     ring.run(c, source);
   });
-  EXPECT_EQ(
-      text.substr(8),  // behind "rank 0: ", or 1
-      "attention: [4, 4, 16] fp32 needs a slot of 1024 bytes, 0 were reserved; reserve(geometry) comes before run");
+  EXPECT_EQ(text.substr(8),  // behind "rank 0: ", or 1
+            "exchange: [4, 4, 16] fp32 needs a slot of 1024 bytes, 0 were reserved; reserve() comes first");
 }
 
 TEST(OnMesh, RefusesALengthThatDoesNotFitItsPlace) {

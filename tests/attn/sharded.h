@@ -1,16 +1,13 @@
 // Self-attention of a whole sequence, and the same cut over rank threads: every rank gets its tokens of one set of
 // random projections, the rest of its rows are NaN.
 #pragma once
-#include <chrono>
 #include <limits>
 #include <random>
-#include <thread>
 
 #include "attn/dense.h"
 #include "attn/strategy.h"
-#include "comm/local/world.h"
 #include "mesh/shard.h"
-#include "support/cpu_ctx.h"
+#include "support/ranks.h"
 
 namespace zoetrope::attn {
 
@@ -92,38 +89,6 @@ inline Result dense(const Problem& p) {
   Result all = empty_result(p);
   place(Dense().run(cpu.c, source), source.geo, all);
   return all;
-}
-
-// Ranks as threads on the CPU back end, with little memory each (ThreadSanitizer leaves few addresses).
-class Ranks {
- public:
-  explicit Ranks(int n) {
-    for (int i = 0; i < n; ++i) backends_.push_back(make_cpu_backend());
-    for (int kind = 0; kind < wait_kinds; ++kind) waits_.set(static_cast<Wait>(kind), std::chrono::seconds(60));
-  }
-
-  void run(const std::function<void(Ctx& c, Comm& world)>& body,
-           const std::function<std::unique_ptr<Stream>()>& side = thread_stream) {
-    const auto prepare = [&](Rank& rank, int number) {
-      rank.traits = cpu_traits();
-      rank.backend = backends_[static_cast<size_t>(number)].get();
-      rank.pool = &pool_;
-      rank.make_side = side;
-      rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };
-    };
-    run_ranks(static_cast<int>(backends_.size()), prepare, body, waits_);
-  }
-
- private:
-  std::vector<std::unique_ptr<Backend>> backends_;
-  Pool pool_{1};
-  Waits waits_;
-};
-
-// What nobody wrote shows as NaN.
-inline void poison(Region& region, size_t bytes) {
-  const Scope scope(region);
-  std::memset(region.take(bytes), 0xFF, bytes);
 }
 
 struct Case {

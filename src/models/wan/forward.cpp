@@ -8,7 +8,9 @@ namespace zoetrope {
 
 struct WanTransformer::Pass {
   int64_t frames, rows, columns;  // of the latents
-  Tensor h;                       // [S, C] fp32 residual stream
+  int64_t tokens;                 // S
+  TokenShard shard;               // this rank's share of them, S' = shard.slot
+  Tensor h;                       // [S', C] fp32 residual stream
   Tensor temb, tproj;             // [C], [6, C] fp32: this step's
   Rope rope;
   const Text& text;
@@ -34,27 +36,32 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
                                const Text& text) const {
   require_latents(latents, config_, component_);
   const int64_t frames = latents.dim(0), rows = latents.dim(1), columns = latents.dim(2), dim = config_.dim();
+  const int64_t tokens = config_.tokens(frames, rows, columns);
+  const TokenShard shard = shard_tokens(tokens, sequence_ranks(), mesh_ ? mesh_->sequence_index() : 0);
   const Tensor velocity = c.empty({frames, rows, columns, config_.out_channels}, DType::f32);
   Scope scope(c.scratch());
-  const Pass pass{frames,
-                  rows,
-                  columns,
-                  c.empty({config_.tokens(frames, rows, columns), dim}, DType::f32),
-                  c.empty({dim}, DType::f32),
-                  c.empty({6, dim}, DType::f32),
-                  rope_.grid(frames, rows / config_.patch_rows, columns / config_.patch_columns),
-                  text};
+  Pass pass{frames,
+            rows,
+            columns,
+            tokens,
+            shard,
+            c.empty({shard.slot, dim}, DType::f32),
+            c.empty({dim}, DType::f32),
+            c.empty({6, dim}, DType::f32),
+            rope_.grid(frames, rows / config_.patch_rows, columns / config_.patch_columns),
+            text};
+  pass.rope.offset = shard.first;
   copy(c, steps.temb.row(step), pass.temb);
   copy(c, steps.tproj.row(step), pass.tproj);
   c.tap("temb", pass.temb);
   c.tap("tproj", pass.tproj);
 
-  attention_->reserve(geometry(pass.h.dim(0)));
+  reserve(pass);
 
-  // A recording holds addresses: they, the shape and the weights are what a replay must share.
+  // A recording holds addresses: they, the shape, the mesh and the weights are what a replay must share.
   const auto key = [&](const char* part) {
-    return cat(component_, '.', part, ' ', latents.shape(), ' ', compute_, ' ', latents.raw(), ' ', pass.h.raw(), ' ',
-               text.kv.raw());
+    return cat(component_, '.', part, ' ', latents.shape(), ' ', compute_, ' ',
+               mesh_ ? text_of(mesh_->shape()) : "one rank", ' ', latents.raw(), ' ', pass.h.raw(), ' ', text.kv.raw());
   };
   c.segment(key("head"), [&] { head(c, latents, pass); });
   c.segment(key("blocks"), [&] {
@@ -64,9 +71,36 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
   return velocity;
 }
 
+attn::Geometry WanTransformer::geometry(const Pass& pass) const {
+  const TokenShard& shard = pass.shard;
+  return {config_.heads, config_.heads, config_.width, shard.slot, shard.real, compute_, shard.first, pass.tokens};
+}
+
+void WanTransformer::reserve(const Pass& pass) const {
+  attention_->reserve(geometry(pass));
+  if (sequence_ranks() > 1)
+    velocity_.reserve(sequence_ranks() * pass.shard.slot * head_columns() * bytes_of(DType::f32));
+}
+
+// This rank's tokens [S', 4 C_in], out of the frames that hold them; zeros for layout padding.
+Tensor WanTransformer::patches(Ctx& c, const Tensor& latents, const Pass& pass) const {
+  const auto& [slot, first, real] = pass.shard;
+  Tensor own;
+  if (real > 0) {
+    const int64_t frame = pass.tokens / pass.frames, from = first / frame, to = (first + real + frame - 1) / frame;
+    const Tensor x = patchify(c, latents.rows(from, to), config_.patch_rows, config_.patch_columns, compute_);
+    own = x.rows(first - from * frame, first - from * frame + real);
+  }
+  if (real == slot) return own;
+  const Tensor padded = c.empty({slot, config_.patch_rows * config_.patch_columns * config_.in_channels}, compute_);
+  if (real > 0) copy(c, own, padded.rows(0, real));
+  fill(c, padded.rows(real, slot), 0);
+  return padded;
+}
+
 void WanTransformer::head(Ctx& c, const Tensor& latents, const Pass& pass) const {
   Scope scope(c.scratch());
-  patch_.into(c, patchify(c, latents, config_.patch_rows, config_.patch_columns, compute_), pass.h);
+  patch_.into(c, patches(c, latents, pass), pass.h);
   c.tap("patch", pass.h);
 }
 
@@ -84,11 +118,11 @@ void WanTransformer::run_block(Ctx& c, size_t i, const Pass& pass) const {
 void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S, C]
-  WanSelfSource source(n, {block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(n.dim(0)),
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
+  WanSelfSource source(n, {block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
                        cat("block.", i, '.'));
-  const Tensor o = attention_->run(c, source).o;      // [S, N, D]
-  const Tensor y = block.out1(c, o.view(n.shape()));  // [S, C]
+  const Tensor o = attention_->run(c, source).o;      // [S', N, D]
+  const Tensor y = block.out1(c, o.view(n.shape()));  // [S', C]
   c.tap(cat("block.", i, ".attn1"), y);
   gate_add(c, pass.h, y, rows.rows(2, 3), {});
 }
@@ -98,19 +132,19 @@ void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
   const int64_t heads = config_.heads, width = config_.width;
-  const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S, C]
+  const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S', C]
   const Heads q = as_heads(block.q2(c, n), width);
   norm_rope(c, q, block.norm_q2, config_.eps, nullptr, q);
   const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C]
   const Tensor o = attention(c, q, as_heads(kv, 0, heads, width), as_heads(kv, config_.dim(), heads, width)).o;
-  const Tensor y = block.out2(c, o.view(n.shape()));  // [S, C]
+  const Tensor y = block.out2(c, o.view(n.shape()));  // [S', C]
   c.tap(cat("block.", i, ".attn2"), y);
   gate_add(c, pass.h, y, {}, {});
 }
 
 void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
   Scope scope(c.scratch());
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S, C]
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S', C]
   const Tensor y = blocks_[i].ffn(c, n);
   c.tap(cat("block.", i, ".ffn"), y);
   gate_add(c, pass.h, y, rows.rows(5, 6), {});
@@ -121,9 +155,16 @@ void WanTransformer::tail(Ctx& c, const Tensor& velocity, const Pass& pass) cons
   const Tensor rows = c.empty({2, config_.dim()}, DType::f32);  // shift, scale
   copy(c, table_, rows);
   for (int64_t i = 0; i < 2; ++i) add(c, rows.row(i), pass.temb);
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S, C]
-  const Tensor y = head_(c, n, {.out = DType::f32, .cast = true});                        // [S, 4 C_out]
-  c.tap("head", y);
+  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
+
+  const auto& [slot, first, real] = pass.shard;
+  const Shape shape{sequence_ranks() * slot, head_columns()};
+  const Tensor all = sequence_ranks() > 1 ? velocity_.view(shape, DType::f32) : c.empty(shape, DType::f32);
+  const Tensor own = all.rows(first, first + slot);  // [S', 4 C_out]
+  head_.into(c, n, own);
+  c.tap("head", own);
+  if (mesh_) mesh_->sequence().all_gather(c, own, all);
+  const Tensor y = all.rows(0, pass.tokens);
   copy(c, unpatchify(c, y, pass.frames, pass.rows, pass.columns, config_.patch_rows, config_.patch_columns), velocity);
 }
 

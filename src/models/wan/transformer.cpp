@@ -6,13 +6,27 @@
 #include "base/error.h"
 
 namespace zoetrope {
+namespace {
+
+void refuse_mesh(const MeshShape& shape, const WanConfig& config, const std::string& who) {
+  const std::string why = objection(shape, {config.heads, config.heads});
+  require(why.empty(), who, ": ", text_of(shape), ": ", why);
+}
+
+}  // namespace
 
 WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
                                const std::string& component, const Mesh* mesh,
                                std::unique_ptr<attn::Attention> attention)
-    : config_(config), compute_(compute), component_(component), mesh_(mesh), attention_(std::move(attention)) {
-  if (mesh_ && mesh_->shape().tp * mesh_->shape().sequence() > 1)
-    fail(Code::unsupported, component_, ": ", text_of(mesh_->shape()), " is not built yet, one rank a request is");
+    : config_(config),
+      compute_(compute),
+      component_(component),
+      mesh_(mesh),
+      attention_(std::move(attention)),
+      velocity_(c.exchange()) {
+  if (mesh_ && mesh_->shape().tp > 1)
+    fail(Code::unsupported, component_, ": ", text_of(mesh_->shape()), " is not built yet, tp 1 is");
+  if (mesh_) refuse_mesh(mesh_->shape(), config_, component_);
   if (!attention_) attention_ = mesh_ ? attn::make_attention(c, *mesh_) : std::make_unique<attn::Dense>();
   nn::Loader loader(c, component, parameters, compute,
                     {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"});
@@ -22,7 +36,7 @@ WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& 
 }
 
 void WanTransformer::load(nn::Loader& from) {
-  const int64_t dim = config_.dim(), patch = config_.patch_rows * config_.patch_columns;
+  const int64_t dim = config_.dim();
   from.ignore("norm_added_q");
   from.patch(patch_.w, "patch_embedding.weight",
              {dim, config_.in_channels, 1, config_.patch_rows, config_.patch_columns});
@@ -40,7 +54,7 @@ void WanTransformer::load(nn::Loader& from) {
   for (size_t i = 0; i < blocks_.size(); ++i) load_block(from, blocks_[i], cat("blocks.", i, '.'));
 
   from.tensor(table_, "scale_shift_table", {1, 2, dim}, {2, dim});
-  nn::load(from, head_, "proj_out", patch * config_.out_channels, dim);
+  nn::load(from, head_, "proj_out", head_columns(), dim);
   rope_.load(from, config_.rope_widths(), config_.max_positions);
 }
 

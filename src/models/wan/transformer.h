@@ -2,11 +2,16 @@
 // rotary embedding, cross-attention to text, and a feed-forward, as the released checkpoints define it.
 // Axes: S tokens = T * H/2 * W/2, N heads, D head width, C = N*D, L layers. docs/numerics.md lists the rounding points;
 // in short: residual stream, modulation and time embedder fp32, the operands of products in the compute type.
+//
+// On a mesh the ranks of the sequence group hold S' = ceil(S/P) tokens each, from the patches to the velocity's: the
+// strategy's collectives, and one all_gather at the end. A tap sees this rank's tokens, layout padding last.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "attn/strategy.h"
+#include "comm/slot.h"
+#include "mesh/shard.h"
 #include "models/wan/config.h"
 #include "nn/linear.h"
 #include "nn/rope.h"
@@ -28,7 +33,8 @@ struct Text {
 class WanTransformer {
  public:
   // Takes memory in c.weights(component). `mesh` null: one rank; else it must outlive the model, and all of its ranks
-  // that share a request make the same calls with the same arguments. `attention` null: that of the mesh.
+  // that share a request make the same calls with the same arguments. `attention` null: that of the mesh. Slots of
+  // c.exchange() are taken by forward, as large as its latents need: the largest shape should be the first.
   WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
                  const std::string& component = "transformer", const Mesh* mesh = nullptr,
                  std::unique_ptr<attn::Attention> attention = nullptr);
@@ -41,7 +47,8 @@ class WanTransformer {
   // context: [512, text_dim], zero from row real_rows on.
   Text encode_text(Ctx& c, const Tensor& context, int64_t real_rows) const;
 
-  // latents [T, H, W, C_in] fp32 -> velocity [T, H, W, C_out] fp32, in scratch. H and W are even.
+  // latents [T, H, W, C_in] fp32 -> velocity [T, H, W, C_out] fp32, in scratch. H and W are even. Every rank gives the
+  // whole latents and gets the whole velocity.
   Tensor forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step, const Text& text) const;
 
  private:
@@ -59,9 +66,11 @@ class WanTransformer {
   void load(nn::Loader& from);
   void load_block(nn::Loader& from, Block& block, const std::string& prefix) const;
 
-  attn::Geometry geometry(int64_t tokens) const {
-    return {config_.heads, config_.heads, config_.width, tokens, tokens, compute_};
-  }
+  int sequence_ranks() const { return mesh_ ? mesh_->sequence().size() : 1; }
+  int64_t head_columns() const { return config_.patch_rows * config_.patch_columns * config_.out_channels; }
+  attn::Geometry geometry(const Pass& pass) const;
+  Tensor patches(Ctx& c, const Tensor& latents, const Pass& pass) const;
+  void reserve(const Pass& pass) const;
   void head(Ctx& c, const Tensor& latents, const Pass& pass) const;
   void run_block(Ctx& c, size_t i, const Pass& pass) const;
   void self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const;
@@ -80,6 +89,7 @@ class WanTransformer {
   Tensor table_;  // [2, C] fp32: shift and scale of the output, added to temb
   std::vector<Block> blocks_;
   nn::RopeTables rope_;
+  mutable Slot velocity_;  // what all ranks' tokens make of it, on its way
   std::vector<nn::Entry> entries_;
 };
 

@@ -1,10 +1,10 @@
 // A place in the exchange region that one message after another uses. The region is registered with communicators
-// before any capture, so a strategy reserves its slots ahead and never takes one while it runs.
+// before any capture, so whoever sends reserves its slots ahead and never takes one while it runs.
 #pragma once
 #include "core/region.h"
 #include "core/tensor.h"
 
-namespace zoetrope::attn {
+namespace zoetrope {
 
 class Slot {
  public:
@@ -20,4 +20,4 @@ class Slot {
   Tensor bytes_;
 };
 
-}  // namespace zoetrope::attn
+}  // namespace zoetrope

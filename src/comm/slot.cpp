@@ -1,8 +1,8 @@
-#include "attn/slot.h"
+#include "comm/slot.h"
 
 #include "base/error.h"
 
-namespace zoetrope::attn {
+namespace zoetrope {
 
 void Slot::reserve(int64_t bytes) {
   if (bytes_.defined() && bytes <= bytes_.bytes()) return;
@@ -11,9 +11,9 @@ void Slot::reserve(int64_t bytes) {
 
 Tensor Slot::view(const Shape& shape, DType type) const {
   const int64_t held = bytes_.defined() ? bytes_.bytes() : 0, needed = shape.size() * bytes_of(type);
-  require(needed <= held, "attention: ", shape, " ", type, " needs a slot of ", needed, " bytes, ", held,
-          " were reserved; reserve(geometry) comes before run");
+  require(needed <= held, "exchange: ", shape, " ", type, " needs a slot of ", needed, " bytes, ", held,
+          " were reserved; reserve() comes first");
   return {bytes_.raw(), shape, type};
 }
 
-}  // namespace zoetrope::attn
+}  // namespace zoetrope
