@@ -9,22 +9,24 @@
 namespace zoetrope::cli {
 namespace {
 
-bool by_size(std::string_view field) { return field == "width" || field == "height"; }
-
 void set_size(Ask& ask, const std::string& size) {
+  require(!ask.width && !ask.height, "size: --size excludes --width and --height; give one or the other");
   const size_t x = size.find_first_of("xX");
   require(x != std::string::npos && x > 0 && x + 1 < size.size(), "size: \"", size,
           "\" is not WIDTHxHEIGHT, as in 832x480");
-  set(ask, request_field("width"), size.substr(0, x));
-  set(ask, request_field("height"), size.substr(x + 1));
+  try {
+    set(ask, request_field("width"), size.substr(0, x));
+    set(ask, request_field("height"), size.substr(x + 1));
+  } catch (const Error& error) {
+    fail(error.code(), "size: ", error.what());
+  }
 }
 
 }  // namespace
 
 void AskOptions::add(CLI::App& command) {
-  command.add_option("--size", size_, "pixels, WIDTHxHEIGHT, multiples of 16")->type_name("WxH");
+  command.add_option("--size", size_, "width and height in one, such as 832x480")->type_name("WxH");
   for (const Field& field : request_fields()) {
-    if (by_size(field.name)) continue;
     std::string option = cat("--", field.name);
     std::ranges::replace(option, '_', '-');
     std::string values = field.choices ? field.choices : "";
@@ -35,9 +37,9 @@ void AskOptions::add(CLI::App& command) {
 
 Ask AskOptions::ask() const {
   Ask ask;
-  if (!size_.empty()) set_size(ask, size_);
   for (const auto& [name, option] : options_)
     if (option->count() > 0) set(ask, request_field(name), typed_.at(name));
+  if (!size_.empty()) set_size(ask, size_);
   return ask;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/usage.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <vector>
 
 #include "base/error.h"
@@ -22,19 +23,22 @@ std::string help_of(const CLI::App& app) {
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
   return names;
 }
 
-std::string nearest_of(const std::string& word, const std::vector<std::string>& known) {
-  return nearest(word, std::vector<std::string_view>(known.begin(), known.end()));
+// "; the nearest is X", or nothing where no name is near: a hint at something else is worse than none.
+std::string hint(const std::string& word, const std::vector<std::string>& known, const std::string& dashes = "") {
+  const std::string near = nearest(word, std::vector<std::string_view>(known.begin(), known.end()), word.size() / 2);
+  return near.empty() ? "" : cat("; the nearest is ", dashes, near);
 }
 
 [[noreturn]] void fail_unknown_option(const CLI::App& app, const std::string& typed) {
   const CLI::App* command = chosen_command(app);
   const std::string word = typed.substr(0, typed.find('='));
-  fail(Code::invalid, "option ", word, " is not known; the nearest is ",
-       nearest_of(word, option_names(command ? *command : app)), " (", help_of(app), " lists all)");
+  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  fail(Code::invalid, "option ", word, " is not known", hint(name, option_names(command ? *command : app), "--"), " (",
+       help_of(app), " lists all)");
 }
 
 [[noreturn]] void fail_unknown_word(const CLI::App& app, const std::string& word) {
@@ -43,8 +47,7 @@ std::string nearest_of(const std::string& word, const std::vector<std::string>& 
          "\" was not expected here; a value with spaces needs quotes around it");
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  fail(Code::invalid, "command \"", word, "\" is not known; the nearest is ", nearest_of(word, names), " (",
-       help_of(app), " lists all)");
+  fail(Code::invalid, "command \"", word, "\" is not known", hint(word, names), " (", help_of(app), " lists all)");
 }
 
 // "Could not convert: --threads = x" and "--steps: 1 required N missing" are the library's words for these.

@@ -31,7 +31,9 @@ const Field table[] = {
     {"schedule", &Ask::schedule, 0, 0, "diffusers|native", "grid of the noise levels"},
     {"boundary_ratio", &Ask::boundary_ratio, 0, 1, nullptr,
      "share of the timesteps below which the low-noise expert works"},
-    {"recipe", &Ask::recipe, 0, 0, "original|folder", "defaults: the authors' settings, or the checkpoint's own files"},
+    {"recipe", &Ask::recipe, 0, 0, "original|folder",
+     "defaults: original, as the model's authors run it; folder, as diffusers runs the folder (flow_shift and "
+     "boundary_ratio from its files, the rest diffusers' own defaults)"},
     {"preset", &Ask::preset, 0, 0, "standard|draft", "draft: smaller and fewer steps"},
     {"seed", &Ask::seed, 0, any, nullptr,
      "of the initial noise; a random one is taken and reported where none is given"},
@@ -78,11 +80,11 @@ void check(const Field& field, const T& value) {
 
 std::span<const Field> request_fields() { return table; }
 
-std::string nearest(std::string_view word, std::span<const std::string_view> known) {
+std::string nearest(std::string_view word, std::span<const std::string_view> known, size_t most) {
   // A name that was cut short is nearer than one with as many letters of another word.
   const auto distance = [&](std::string_view k) { return k.starts_with(word) ? 0 : edit_distance(word, k); };
   const auto best = std::ranges::min_element(known, {}, distance);
-  return best == known.end() ? std::string() : std::string(*best);
+  return best == known.end() || distance(*best) > most ? std::string() : std::string(*best);
 }
 
 const Field& request_field(std::string_view name) {
@@ -91,7 +93,9 @@ const Field& request_field(std::string_view name) {
     if (field.name == name) return field;
     known.push_back(field.name);
   }
-  fail(Code::invalid, "field \"", name, "\" is not known; the nearest known one is \"", nearest(name, known), "\"");
+  const std::string like = nearest(name, known, name.size() / 2);
+  fail(Code::invalid, "field \"", name, "\" is not known",
+       like.empty() ? "" : cat("; the nearest known one is \"", like, '"'));
 }
 
 void set(Ask& ask, const Field& field, const std::string& text) {

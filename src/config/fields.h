@@ -30,7 +30,7 @@ void set(Ask& ask, const Field& field, const Json& value);
 
 std::string fields_as_markdown();
 
-// The word of `known` with the least edit distance to `word`.
-std::string nearest(std::string_view word, std::span<const std::string_view> known);
+// The word of `known` with the least edit distance to `word`; empty where that is more than `most` letters.
+std::string nearest(std::string_view word, std::span<const std::string_view> known, size_t most = SIZE_MAX);
 
 }  // namespace zoetrope

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "config/fields.h"
 #include "config/resources.h"
 
@@ -20,6 +21,11 @@ bool matches(const Recipe& recipe, const ModelInfo& model) {
   return true;
 }
 
+std::string facts_of(const ModelInfo& model) {
+  return cat(model.pipeline_class, " with ", plural(model.experts, "expert"), ", width ", model.dim, ", ",
+             plural(model.layers, "layer"), ", ", model.in_channels, " latent channels");
+}
+
 void apply(Ask& ask, const Json& fields) {
   for (const auto& [key, value] : fields.items()) {
     if (key == "negative_prompt")
@@ -29,7 +35,8 @@ void apply(Ask& ask, const Json& fields) {
   }
 }
 
-// What diffusers' WanPipeline does when its caller says nothing but the prompt.
+// What diffusers' WanPipeline does when its caller says nothing but the prompt. Shift and boundary are all that the
+// files of a checkpoint say.
 Ask folder_defaults(const ModelInfo& model) {
   Ask ask;
   ask.negative_prompt = "";
@@ -47,21 +54,25 @@ std::vector<Recipe> read_recipes() {
   std::vector<Recipe> recipes;
   for (const Json& row : parse_yaml(resource("recipes.yml"), "recipes.yml"))
     recipes.push_back({row.at("name"), row.at("title"), row.value("note", ""), row.value("trained", Json()),
-                       row.at("match"), row.at("original"), row.value("draft", Json::object())});
+                       row.at("match"), row.value("original", Json()), row.value("draft", Json())});
   return recipes;
 }
 
 const Recipe& find_recipe(const std::vector<Recipe>& recipes, const ModelInfo& model) {
   for (const Recipe& recipe : recipes)
     if (matches(recipe, model)) return recipe;
-  fail(Code::unsupported, model.source, ": no recipe for a ", model.pipeline_class, " with ", model.experts,
-       " expert(s), width ", model.dim, ", ", model.layers, " layers, ", model.in_channels, " latent channels");
+  fail(Code::unsupported, model.source, ": no recipe for a ", facts_of(model));
 }
 
 Ask defaults(const Recipe& recipe, const ModelInfo& model, const std::string& kind, const std::string& preset) {
   Ask ask = folder_defaults(model);
-  if (kind == "original") apply(ask, recipe.original);
-  if (preset == "draft") apply(ask, recipe.draft);
+  const auto add = [&](const char* field, const char* value, const Json& fields, const char* instead) {
+    require(!fields.is_null(), field, ": ", model.source, " has no ", value, " settings here (", facts_of(model),
+            "); leave --", field, " out", instead);
+    apply(ask, fields);
+  };
+  if (kind == "original") add("recipe", "original", recipe.original, " to take those of its folder");
+  if (preset == "draft") add("preset", "draft", recipe.draft, " and give --size, --num-frames and --steps");
   return ask;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "config/fields.h"
 #include "config/recipes.h"
 
@@ -19,19 +20,23 @@ std::string around(int value, int step) {
 
 void check_size(const char* what, int pixels, int scale) {
   const int step = 2 * scale;  // latent rows come in patches of two
-  require(pixels % step == 0, what, ": ", pixels, " is not a multiple of ", step, "; use ", around(pixels, step));
-  require(pixels / step <= rope_positions, what, ": ", pixels, " is more than the ", rope_positions * step,
+  require(pixels % step == 0, "size: ", what, ' ', pixels, " is not a multiple of ", step, "; use ",
+          around(pixels, step));
+  require(pixels / step <= rope_positions, "size: ", what, ' ', pixels, " is more than the ", rope_positions * step,
           " the model has positions for");
 }
 
-void add_warnings(Request& r, const Recipe& recipe) {
+void add_warnings(Request& r, const Ask& ask, const Recipe& recipe) {
   if (!recipe.note.empty()) r.warnings.push_back(recipe.note);
+  if (!r.guided() && !ask.negative_prompt.value_or("").empty())
+    r.warnings.push_back(cat("negative prompt: not used, guidance_scale ", r.guidance_scale, " is 1 or less"));
   if (recipe.trained.is_null()) return;
   const int width = recipe.trained.at("width"), height = recipe.trained.at("height");
   const auto [least, most] = recipe.trained.at("num_frames").get<std::pair<int, int>>();
   if (r.width == width && r.height == height && r.num_frames >= least && r.num_frames <= most) return;
-  r.warnings.push_back(cat(r.width, 'x', r.height, " and ", r.num_frames, " frames: this model was trained on ", width,
-                           'x', height, " and ", least, " to ", most, " frames, the result may not obey the prompt"));
+  r.warnings.push_back(cat(r.width, 'x', r.height, " and ", plural(r.num_frames, "frame"),
+                           ": this model was trained on ", width, 'x', height, " and ", least, " to ", most,
+                           " frames, the result may not obey the prompt"));
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ FrameCount count_frames(int asked, const std::string& policy) {
 Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
   const auto recipes = read_recipes();
   const Recipe& recipe = find_recipe(recipes, model);
-  const std::string kind = ask.recipe.value_or("original"), preset = ask.preset.value_or("standard");
+  const std::string kind = ask.recipe.value_or(recipe.usual()), preset = ask.preset.value_or("standard");
   const Ask base = defaults(recipe, model, kind, preset);
   const auto pick = [](const auto& asked, const auto& fallback) { return asked ? *asked : fallback.value(); };
 
@@ -74,6 +79,7 @@ Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
                                             : base.guidance_scale_2.value_or(r.guidance_scale);
   r.flow_shift = pick(ask.flow_shift, base.flow_shift);
   r.schedule = pick(ask.schedule, base.schedule);
+  r.experts = model.experts;
   if (model.experts == 2) {
     require(ask.boundary_ratio || base.boundary_ratio, model.source,
             ": has two experts but no boundary_ratio; give --boundary-ratio");
@@ -85,7 +91,7 @@ Request resolve(const Ask& ask, const ModelInfo& model, uint64_t fresh_seed) {
   r.noise = ask.noise.value_or("torch-cpu");
   r.seed = ask.seed.value_or(fresh_seed);
   r.latents = ask.latents.value_or("");
-  add_warnings(r, recipe);
+  add_warnings(r, ask, recipe);
   return r;
 }
 
@@ -99,12 +105,11 @@ Json to_json(const Request& r) {
                {"fps", r.fps},
                {"steps", r.steps},
                {"guidance_scale", r.guidance_scale},
-               {"guidance_scale_2", r.guidance_scale_2},
                {"flow_shift", r.flow_shift},
                {"schedule", r.schedule},
                {"seed", r.seed},
                {"noise", r.latents.empty() ? r.noise : "latents from a file"}};
-  if (r.boundary_ratio > 0) json["boundary_ratio"] = r.boundary_ratio;
+  if (r.experts == 2) json["guidance_scale_2"] = r.guidance_scale_2, json["boundary_ratio"] = r.boundary_ratio;
   return json;
 }
 

@@ -32,8 +32,9 @@ struct Request {
   int num_frames = 0;   // computed: 4k + 1
   int drop_frames = 0;  // of those, left out at the end (frames policy ceil)
   int fps = 0, steps = 0;
-  double guidance_scale = 0, guidance_scale_2 = 0, flow_shift = 0;
-  double boundary_ratio = 0;  // two experts only
+  int experts = 1;  // of the model
+  double guidance_scale = 0, flow_shift = 0;
+  double guidance_scale_2 = 0, boundary_ratio = 0;  // two experts only
   std::string schedule, noise;
   uint64_t seed = 0;
   std::string latents;

@@ -50,8 +50,11 @@ OrderedJson inspect_part(const std::string& name, const ModelPart& part) {
 void add_recipe(const ModelSource& source, OrderedJson& facts) {
   try {
     const ModelInfo info = model_info(source);
-    facts["what"] = find_recipe(read_recipes(), info).title;
+    const auto recipes = read_recipes();
+    const Recipe& own = find_recipe(recipes, info);
+    facts["what"] = own.title;
     for (const char* kind : {"original", "folder"}) {
+      if (kind == std::string("original") && own.original.is_null()) continue;
       Ask ask;
       ask.recipe = kind;
       Json recipe = to_json(resolve(ask, info, 0));

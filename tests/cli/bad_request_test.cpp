@@ -31,7 +31,9 @@ TEST_F(BadRequest, WithNumbersOutOfRange) {
   expect_bad({"--seed", "-1"}, "seed: \"-1\" is not a whole number of 0 or more");
   expect_bad({"--seed", "18446744073709551616"}, "seed: 18446744073709551616 is out of range");
   expect_bad({"--seed", "0x7"}, "seed: \"0x7\" is not a whole number of 0 or more");
-  expect_bad({"--size", "1281x720"}, "width: 1281 is not a multiple of 16; use 1280 or 1296");
+  expect_bad({"--size", "1281x720"}, "size: width 1281 is not a multiple of 16; use 1280 or 1296");
+  expect_bad({"--size", "64x7z"}, "size: height: \"7z\" is not a whole number");
+  expect_bad({"--width", "64"}, "size: --size excludes --width and --height; give one or the other");
   expect_bad({"--size", "720p"}, "size: \"720p\" is not WIDTHxHEIGHT, as in 832x480");
   expect_bad({"--num-frames", "80"}, "num_frames: 80 is not 4k + 1; use 77 or 81, or a frames policy (floor, ceil)");
   expect_bad({"--flow-shift", "0"}, "flow_shift: 0 is outside 0.001 to 1000");

@@ -99,6 +99,17 @@ TEST(Generate, ReportsItsRecipe) {
   EXPECT_EQ(folder.count(), 2u);  // the video and the report
 }
 
+TEST(Generate, TakesWidthAndHeightApart) {
+  const TempFolder folder;
+  Words arguments = generate(toy().string(), (folder / "x.safetensors").string());
+  const auto size = std::find(arguments.begin(), arguments.end(), "--size");
+  arguments.erase(size, size + 2);
+  const std::string report = (folder / "r.json").string();
+  EXPECT_EQ(zoetrope(arguments + Words{"--width", "48", "--height", "32", "--report", report}).status, 0);
+  EXPECT_EQ(read_json(report).at("width"), 48);
+  EXPECT_EQ(read_json(report).at("height"), 32);
+}
+
 TEST(Generate, NamesThePresets) {
   const TempFolder folder;
   const Ran ran =

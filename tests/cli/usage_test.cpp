@@ -45,6 +45,8 @@ TEST(Usage, HelpNamesEveryOptionOfTheContract) {
                              "--preset",
                              "--steps",
                              "--size",
+                             "--width",
+                             "--height",
                              "--num-frames",
                              "--frames-policy",
                              "--fps",
@@ -87,6 +89,8 @@ TEST(Usage, NamesTheNearestWord) {
                  "option --frame is not known; the nearest is --frames-policy" + lists);
   expect_refusal(zoetrope(start + Words{"--guidance", "3"}),
                  "option --guidance is not known; the nearest is --guidance-scale" + lists);
+  expect_refusal(zoetrope(start + Words{"--lora", "3"}), "option --lora is not known" + lists);  // nothing is near
+  expect_refusal(zoetrope({"video"}), "command \"video\" is not known (zoetrope --help lists all)");
   expect_refusal(zoetrope({"generat", "--model", "x"}),
                  "command \"generat\" is not known; the nearest is generate (zoetrope --help lists all)");
   expect_refusal(zoetrope({"--versoin"}),

@@ -107,8 +107,7 @@ TEST(Engine, ReportsEverything) {
                                                     "flops",
                                                     "output",
                                                     "peak_memory_bytes",
-                                                    "negative_prompt",
-                                                    "guidance_scale_2"}));
+                                                    "negative_prompt"}));
   EXPECT_EQ(report["model"], toy_folder().string());
   EXPECT_EQ(report["recipe"], "toy/original");
   EXPECT_EQ(report["seed"], 7);

@@ -11,6 +11,8 @@
 namespace zoetrope {
 namespace {
 
+namespace fs = std::filesystem;
+
 int64_t resident_kib() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -68,6 +70,18 @@ TEST(Inspect, SaysWhatAFolderHolds) {
   EXPECT_TRUE(transformer.at("problem").is_null());
   EXPECT_EQ(transformer.at("stored"), (OrderedJson{{"F32", transformer.at("tensors")}}));
   EXPECT_EQ(transformer.at("files"), (OrderedJson{"diffusion_pytorch_model.safetensors"}));
+}
+
+TEST(Inspect, CallsAModelThatNoRecipeKnowsByWhatItIs) {
+  const TempFolder folder;
+  fs::copy(toy_folder(), folder / "mine", fs::copy_options::recursive);
+  Json config = read_json(folder / "mine/transformer/config.json");
+  config["num_layers"] = 2;
+  write_file(folder / "mine/transformer/config.json", config.dump());
+  const OrderedJson facts = inspect_model(open_model_folder(folder / "mine"));
+  EXPECT_EQ(facts.at("what"), "Wan text-to-video model without a recipe of its own");
+  EXPECT_FALSE(facts.at("recipes").contains("original"));
+  EXPECT_EQ(facts.at("recipes").at("folder").at("recipe"), "wan/folder");
 }
 
 TEST(Inspect, GuessesWhatAFileIs) {
