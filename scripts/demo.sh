@@ -2,6 +2,7 @@
 # Makes demo.mp4 from a prompt: with the trained model in models/shapes where there is one, else with a toy of random
 # weights, which shows that everything runs and nothing more. Usage: scripts/demo.sh [BUILD_FOLDER [OUT.mp4]]
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 cd "$(dirname "$0")/.."
 build=${1:-build} out=${2:-demo.mp4}
 zoetrope=$build/bin/zoetrope

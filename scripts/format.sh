@@ -2,6 +2,7 @@
 # scripts/format.sh [--check]: clang-format over every tracked or new C++ and CUDA file; --check changes nothing.
 # Version 14, which Debian 12 and Ubuntu 22.04 ship: other versions format differently.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 cd "$(dirname "$0")/.."
 tool=$(command -v clang-format-14 || command -v clang-format || true)
 if [ -z "$tool" ]; then

@@ -5,6 +5,7 @@
 # --cuda=X  also nvcc, cuBLAS, cuDNN, NCCL   --print  only print the commands
 # As root, or with CI=true, it installs; otherwise it prints the one line to run and fails. It never calls sudo.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 cd "$(dirname "$0")/.."
 
 packages=(

@@ -2,6 +2,7 @@
 # tools/fuzz.sh SECONDS [BUILD]: builds the fuzz targets with clang and runs each for that long. Exit 1 at the first
 # input that crashes; it is left in BUILD/found.
 set -eu
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 seconds=${1:?usage: tools/fuzz.sh SECONDS [BUILD]}
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${2:-$root/build-fuzz}
