@@ -29,6 +29,7 @@ struct Record {
 
 struct Traffic {
   int64_t calls = 0, bytes = 0;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
 // What all communicators of one rank share; owned by the transport's world.

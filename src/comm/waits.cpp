@@ -40,4 +40,8 @@ void Waits::observe(Wait kind, Limit took) {
   limits_[static_cast<size_t>(kind)] = std::max<Limit>(seconds(10), 20 * *middle);
 }
 
+void Waits::observe(Wait kind, double seconds) {
+  observe(kind, std::chrono::duration_cast<Limit>(std::chrono::duration<double>(seconds)));
+}
+
 }  // namespace zoetrope

@@ -32,6 +32,7 @@ class Waits {
 
   void set(Wait kind, Limit limit);     // fixed from now on, whatever is observed
   void observe(Wait kind, Limit took);  // how long one step or one chunk took
+  void observe(Wait kind, double seconds);
 
  private:
   struct History {

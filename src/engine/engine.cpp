@@ -203,7 +203,7 @@ Json Engine::execute(Job& job) {
   rank_.counts.clear();
   for (Region* region : {rank_.request.get(), rank_.scratch.get()}) region->reset_peak();
   job.output_->describe(to_json(request));
-  const Timings timings =
+  const RunFacts facts =
       pipeline_->run(*c_, request, scheduler, encode_prompts(*tokenizer_, request), hooks, *job.output_);
 
   Json report = {{"model", source_.name},
@@ -218,7 +218,7 @@ Json Engine::execute(Job& job) {
                  {"warnings", Json::array()},
                  {"guardrails", "none"},
                  {"versions", versions_report()},
-                 {"timings_s", timings_report(timings, load_seconds, total.seconds())},
+                 {"timings_s", timings_report(facts.timings, load_seconds, total.seconds())},
                  {"peak_memory_bytes", Json::array({memory_report(rank_)})},
                  {"collectives", Json::object()},
                  {"flops", {{"forward", cost.forward_flops}, {"total", flops_of(rank_.counts)}}},

@@ -37,7 +37,7 @@ Cost dry_run(const ModelSource& source, const Request& request, const SchedulerC
              DType dtype, DType vae_dtype) {
   DryRank dry(traits);
   Ctx& c = dry.c;
-  const TextToVideo pipeline(c, source, dtype, vae_dtype, {});
+  TextToVideo pipeline(c, source, dtype, vae_dtype, {});
   // Both prompts at their longest: the promise must hold for any.
   PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
   if (request.guided()) ids.negative = ids.positive;

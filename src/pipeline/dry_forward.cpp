@@ -7,15 +7,6 @@
 
 namespace zoetrope {
 
-Collectives count(const std::vector<Record>& log) {
-  Collectives all;
-  for (const Record& record : log) {
-    Traffic& traffic = all[record.axis][record.verb];
-    ++traffic.calls, traffic.bytes += record.bytes;
-  }
-  return all;
-}
-
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
                        const MeshShape& shape, const attn::Forms& forms) {
   const ModelPart& part = source.at("transformer");

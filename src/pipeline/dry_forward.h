@@ -1,19 +1,11 @@
 // One pass of the transformer on rank 0 of a mesh that need not exist: what it computes and what it sends.
 #pragma once
-#include <map>
-#include <string>
-#include <vector>
-
 #include "attn/strategy.h"
-#include "comm/comm.h"
 #include "config/request.h"
 #include "models/source.h"
+#include "pipeline/collectives.h"
 
 namespace zoetrope {
-
-using Collectives = std::map<std::string, std::map<Verb, Traffic>>;  // by axis
-
-Collectives count(const std::vector<Record>& log);
 
 struct DryForward {
   int64_t tokens = 0;  // of the video, all ranks together

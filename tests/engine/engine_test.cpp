@@ -163,6 +163,7 @@ TEST(Engine, ReportsTheSeedThatItChose) {
 
 double passes_a_step(Engine& engine, Ask ask) {
   ask.steps = 2;
+  run(engine, ask);  // from now on the negative prompt's vectors are there
   const Json two = run(engine, ask);
   ask.steps = 4;
   const Json four = run(engine, ask);

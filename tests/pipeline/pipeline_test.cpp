@@ -3,49 +3,27 @@
 #include <fstream>
 
 #include "config/fields.h"
-#include "io/tokenizer.h"
 #include "models/golden.h"
-#include "pipeline/facts.h"
-#include "pipeline/text_to_video.h"
-#include "support/toy.h"
+#include "pipeline/toy_runs.h"
 #include "support/words.h"
 
 namespace zoetrope {
 namespace {
 
-struct Frames final : FrameSink {
-  int width = 0, height = 0, announced = 0, got = 0;
-  bool finished = false;
-  std::vector<uint8_t> bytes;
-
-  void begin(int w, int h, int frames, int) override { width = w, height = h, announced = frames; }
-  void frame(std::span<const uint8_t> rgb) override {
-    ++got;
-    bytes.insert(bytes.end(), rgb.begin(), rgb.end());
-  }
-  void finish(const std::stop_token&) override { finished = true; }
-};
-
 // A toy, loaded, with small requests.
 struct Toy {
   explicit Toy(const std::string& kind, DType dtype = DType::f32)
-      : source(toy_source(kind)), info(model_info(source)), pipeline(cpu, source, dtype, dtype, {}) {}
+      : source(toy_source(kind)), pipeline(cpu, source, dtype, dtype, {}) {}
 
-  Request request(Ask ask) const {
-    ask.width = ask.width.value_or(64), ask.height = ask.height.value_or(48);
-    ask.num_frames = ask.num_frames.value_or(9), ask.steps = ask.steps.value_or(2);
-    return resolve(ask, info, 1);
-  }
+  Request request(const Ask& ask) const { return toy_request(source, ask); }
   Frames run(const Request& r, const Hooks& hooks = {}) {
-    const auto tokenizer = Tokenizer::open(toy_configs("tokenizer"));
     Frames frames;
-    pipeline.run(cpu, r, scheduler_config(source, r), encode_prompts(*tokenizer, r), hooks, frames);
+    run_toy(cpu, pipeline, source, r, hooks, frames);
     return frames;
   }
 
   CpuCtx cpu;
   ModelSource source;
-  ModelInfo info;
   TextToVideo pipeline;
 };
 

@@ -1,0 +1,212 @@
+// One request on a mesh of rank threads: the frames of one rank, and what a rank alone finds out is known to all.
+#include <atomic>
+
+#include "comm/agree.h"
+#include "comm/dry/world.h"
+#include "comm/local/world.h"
+#include "core/dry_rank.h"
+#include "pipeline/toy_runs.h"
+
+namespace zoetrope {
+namespace {
+
+// What one rank of a run saw.
+struct Seen {
+  Frames frames;
+  RunFacts facts;
+  std::map<std::string, size_t> weights;  // bytes by component
+};
+
+struct Setup {
+  std::string kind = "wan";
+  DType dtype = DType::f32;
+  MeshShape shape;
+};
+
+// Runs the requests one after the other on one pipeline a rank; a job that throws on any rank is the whole run's error.
+std::vector<Seen> run_on(const Setup& setup, const std::vector<Ask>& asks,
+                         const std::function<void(Rank&, int)>& change = {}) {
+  std::vector<Seen> seen(static_cast<size_t>(setup.shape.world()));
+  const auto backend = make_cpu_backend();
+  Pool pool(1);
+  const auto prepare = [&](Rank& rank, int) {
+    rank.traits = cpu_traits();
+    rank.backend = backend.get();
+    rank.pool = &pool;
+  };
+  run_ranks(setup.shape.world(), prepare, [&](Ctx& c, Comm& world) {
+    const Mesh mesh(world, setup.shape);
+    const ModelSource source = toy_source(setup.kind);
+    TextToVideo pipeline(c, source, setup.dtype, setup.dtype, {}, &mesh);
+    if (change) change(c.rank(), world.rank());
+    Seen& mine = seen[static_cast<size_t>(world.rank())];
+    for (const Ask& ask : asks) {
+      mine.frames = {};
+      mine.facts = run_toy(c, pipeline, source, toy_request(source, ask), {}, mine.frames);
+    }
+    for (const auto& [component, region] : c.rank().weights) mine.weights[component] = region.used();
+  });
+  return seen;
+}
+
+Ask small_ask() {
+  Ask ask;
+  ask.prompt = "a cat", ask.seed = 3;
+  return ask;
+}
+
+std::string name_of(const MeshShape& shape) {
+  std::string name = text_of(shape);
+  std::ranges::replace(name, ' ', '_');
+  return cat(name, "_vae_", shape.vae_ranks());
+}
+
+// ---- the frames of one rank ---------------------------------------------------------------------------------------
+
+class BitEqual : public testing::TestWithParam<std::tuple<MeshShape, std::string, DType>> {};
+
+TEST_P(BitEqual, ToOneRank) {
+  const auto& [shape, kind, dtype] = GetParam();
+  const auto one = run_on({kind, dtype, {}}, {small_ask()});
+  const auto many = run_on({kind, dtype, shape}, {small_ask()});
+  EXPECT_EQ(many[0].frames.bytes, one[0].frames.bytes);
+  EXPECT_EQ(many[0].frames.got, 9);
+  for (size_t r = 1; r < many.size(); ++r) EXPECT_EQ(many[r].frames.got, 0);  // only rank 0 feeds its sink
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, BitEqual,
+                         testing::Combine(testing::Values(MeshShape{.cfg = 2, .vae = 1}),
+                                          testing::Values("wan", "wan-a14b"), testing::Values(DType::f32, DType::bf16)),
+                         [](const auto& info) {
+                           const bool one = std::get<1>(info.param) == "wan";
+                           return cat(name_of(std::get<0>(info.param)), one ? "_one_expert_" : "_two_experts_",
+                                      name(std::get<2>(info.param)));
+                         });
+
+// ---- guidance -----------------------------------------------------------------------------------------------------
+
+const MeshShape halves{.cfg = 2, .vae = 1};
+
+TEST(Guidance, TakesOneCollectiveAStepOnTwoHalves) {
+  const auto seen = run_on({.shape = halves}, {small_ask()});
+  const int64_t bytes = 3 * 6 * 8 * 16 * 4;  // of a prediction
+  for (const Seen& rank : seen) {
+    ASSERT_EQ(rank.facts.forward.size(), 1u);
+    const auto& verbs = rank.facts.forward.at("cfg");
+    ASSERT_EQ(verbs.size(), 1u);
+    EXPECT_EQ(verbs.at(Verb::all_gather).calls, 1);
+    EXPECT_EQ(verbs.at(Verb::all_gather).bytes, bytes);
+  }
+}
+
+// Public report: a rank waits for ever for a branch that guidance 1 leaves out.
+TEST(Guidance, Of1OrLessMakesOneStreamOnBothHalvesWithoutACollective) {
+  for (const double scale : {1.0, 0.0}) {
+    Ask ask = small_ask();
+    ask.guidance_scale = scale;
+    const auto one = run_on({}, {ask});
+    const auto two = run_on({.shape = halves}, {ask});
+    EXPECT_EQ(two[0].frames.bytes, one[0].frames.bytes);
+    for (const Seen& rank : two) EXPECT_TRUE(rank.facts.forward.empty());
+  }
+}
+
+TEST(Guidance, StandsInTheDryRunToo) {
+  for (const int rank : {0, 1}) {
+    DryRank dry(cpu_traits());
+    DryWorld world(rank, 2);
+    const auto comm = world.comm();
+    const Mesh mesh(*comm, halves);
+    const ModelSource source = toy_source("wan");
+    TextToVideo pipeline(dry.c, source, DType::f32, DType::f32, {}, &mesh);
+    Frames frames;
+    const RunFacts facts = run_toy(dry.c, pipeline, source, toy_request(source, small_ask()), {}, frames);
+    EXPECT_EQ(facts.forward, run_on({.shape = halves}, {small_ask()})[0].facts.forward);
+  }
+}
+
+// ---- text ---------------------------------------------------------------------------------------------------------
+
+TEST(NegativePrompt, IsEncodedOnceForManyRequests) {
+  Ask other = small_ask();
+  other.prompt = "a dog", other.negative_prompt = "rain";
+  for (const MeshShape& shape : {MeshShape{}, halves}) {
+    const auto fresh = run_on({.shape = shape}, {small_ask()});
+    std::vector<int> encoded(static_cast<size_t>(shape.world()));
+    const auto later =
+        run_on({.shape = shape}, {small_ask(), small_ask(), other, small_ask(), small_ask()}, [&](Rank& rank, int r) {
+          rank.tap = [&encoded, r](Ctx&, std::string_view name, const Tensor&) {
+            encoded[static_cast<size_t>(r)] += name == "embedding";  // the encoder's first tap
+          };
+        });
+    EXPECT_EQ(later[0].frames.bytes, fresh[0].frames.bytes);
+    // Five prompts, and negative ones for the first, third and fourth request.
+    EXPECT_EQ(encoded, shape.world() == 1 ? std::vector{8} : (std::vector{5, 3}));
+  }
+}
+
+TEST(Weights, LieOnTheRanksThatUseThem) {
+  const auto seen = run_on({.shape = halves}, {small_ask()});
+  EXPECT_EQ(seen[0].weights.size(), 3u);
+  EXPECT_TRUE(seen[1].weights.contains("text_encoder"));  // of its half
+  EXPECT_FALSE(seen[1].weights.contains("vae"));
+}
+
+// ---- what only one rank knows -------------------------------------------------------------------------------------
+
+void spoil(Rank& rank, const std::string& component) {
+  for (auto& [name, region] : rank.weights)
+    if (name == component) {
+      auto* values = static_cast<float*>(region.data());
+      values[region.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
+    }
+}
+
+// Each rank's words for a run in which one rank's weights are spoiled.
+std::vector<std::string> words_of(const MeshShape& shape, int spoiled, const std::string& component) {
+  std::vector<std::string> said(static_cast<size_t>(shape.world()));
+  std::atomic<int> agreed = 0;
+  const auto backend = make_cpu_backend();
+  Pool pool(1);
+  const auto prepare = [&](Rank& rank, int) {
+    rank.traits = cpu_traits();
+    rank.backend = backend.get();
+    rank.pool = &pool;
+  };
+  run_ranks(shape.world(), prepare, [&](Ctx& c, Comm& world) {
+    const Mesh mesh(world, shape);
+    const ModelSource source = toy_source("wan");
+    TextToVideo pipeline(c, source, DType::f32, DType::f32, {}, &mesh);
+    if (world.rank() == spoiled) spoil(c.rank(), component);
+    Frames frames;
+    try {
+      run_toy(c, pipeline, source, toy_request(source, small_ask()), {}, frames);
+    } catch (const AgreedError& error) {
+      said[static_cast<size_t>(world.rank())] = error.what();
+      ++agreed;
+    }
+    world.barrier(c);  // nobody was left waiting: the group works on
+    EXPECT_EQ(c.request().used(), 0u);
+  });
+  EXPECT_EQ(agreed, shape.world());
+  return said;
+}
+
+TEST(WhatIsNotFinite, IsSeenAlikeByAllRanks) {
+  for (const int rank : {0, 1}) {
+    const auto text = words_of(halves, rank, "text_encoder");
+    EXPECT_TRUE(
+        text[0].starts_with(cat("text_encode: the ", rank == 0 ? "prompt" : "negative prompt", " embedding holds ")))
+        << text[0];
+    EXPECT_EQ(text[0], text[1]);
+    const auto step = words_of(halves, rank, "transformer");
+    EXPECT_TRUE(step[0].starts_with("denoise: step 1 of 2 (transformer) holds ")) << step[0];
+    EXPECT_EQ(step[0], step[1]);
+  }
+  const auto chunk = words_of(halves, 0, "vae");
+  EXPECT_TRUE(chunk[0].starts_with("vae_decode: latent frame ")) << chunk[0];
+  EXPECT_EQ(chunk[0], chunk[1]);  // the rank that decodes nothing says so, too
+}
+
+}  // namespace
+}  // namespace zoetrope
