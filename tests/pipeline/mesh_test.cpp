@@ -3,9 +3,9 @@
 
 #include "comm/agree.h"
 #include "comm/dry/world.h"
-#include "comm/local/world.h"
 #include "core/dry_rank.h"
 #include "pipeline/toy_runs.h"
+#include "support/ranks.h"
 
 namespace zoetrope {
 namespace {
@@ -27,14 +27,7 @@ struct Setup {
 std::vector<Seen> run_on(const Setup& setup, const std::vector<Ask>& asks,
                          const std::function<void(Rank&, int)>& change = {}) {
   std::vector<Seen> seen(static_cast<size_t>(setup.shape.world()));
-  const auto backend = make_cpu_backend();
-  Pool pool(1);
-  const auto prepare = [&](Rank& rank, int) {
-    rank.traits = cpu_traits();
-    rank.backend = backend.get();
-    rank.pool = &pool;
-  };
-  run_ranks(setup.shape.world(), prepare, [&](Ctx& c, Comm& world) {
+  Ranks(setup.shape.world()).run([&](Ctx& c, Comm& world) {
     const Mesh mesh(world, setup.shape);
     const ModelSource source = toy_source(setup.kind);
     TextToVideo pipeline(c, source, setup.dtype, setup.dtype, {}, &mesh);
@@ -61,6 +54,11 @@ std::string name_of(const MeshShape& shape) {
   return cat(name, "_vae_", shape.vae_ranks());
 }
 
+std::string mesh_kind_type(const testing::TestParamInfo<std::tuple<MeshShape, std::string, DType>>& info) {
+  const auto& [shape, kind, dtype] = info.param;
+  return cat(name_of(shape), kind == "wan" ? "_one_expert_" : "_two_experts_", name(dtype));
+}
+
 // ---- the frames of one rank ---------------------------------------------------------------------------------------
 
 class BitEqual : public testing::TestWithParam<std::tuple<MeshShape, std::string, DType>> {};
@@ -74,14 +72,39 @@ TEST_P(BitEqual, ToOneRank) {
   for (size_t r = 1; r < many.size(); ++r) EXPECT_EQ(many[r].frames.got, 0);  // only rank 0 feeds its sink
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, BitEqual,
+INSTANTIATE_TEST_SUITE_P(Halves, BitEqual,
                          testing::Combine(testing::Values(MeshShape{.cfg = 2, .vae = 1}),
                                           testing::Values("wan", "wan-a14b"), testing::Values(DType::f32, DType::bf16)),
-                         [](const auto& info) {
-                           const bool one = std::get<1>(info.param) == "wan";
-                           return cat(name_of(std::get<0>(info.param)), one ? "_one_expert_" : "_two_experts_",
-                                      name(std::get<2>(info.param)));
-                         });
+                         mesh_kind_type);
+INSTANTIATE_TEST_SUITE_P(Meshes, BitEqual,
+                         testing::Combine(testing::Values(MeshShape{.ulysses = 2, .vae = 1},
+                                                          MeshShape{.ulysses = 3, .vae = 1},
+                                                          MeshShape{.cfg = 2, .ulysses = 2, .vae = 1}),
+                                          testing::Values("wan-a14b"), testing::Values(DType::f32)),
+                         mesh_kind_type);
+
+// Latents after every step, relative to their largest value.
+class Near : public testing::TestWithParam<MeshShape> {};
+
+TEST_P(Near, ToOneRank) {
+  const auto latents = [](const MeshShape& shape) {
+    std::vector<float> last;
+    run_on({.shape = shape}, {small_ask()}, [&](Rank& rank, int r) {
+      if (r == 0)
+        rank.tap = [&](Ctx&, std::string_view name, const Tensor& x) {
+          if (name == "latents.1") last = values_of(x);
+        };
+    });
+    return last;
+  };
+  expect_near(latents(GetParam()), latents({}), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, Near,
+                         testing::Values(MeshShape{.ring = 2, .vae = 1}, MeshShape{.rows = 2, .cols = 2, .vae = 1},
+                                         MeshShape{.cfg = 2, .ring = 2, .vae = 1},
+                                         MeshShape{.rows = 1, .cols = 2, .ulysses = 2, .vae = 1}),
+                         [](const auto& info) { return name_of(info.param); });
 
 // ---- guidance -----------------------------------------------------------------------------------------------------
 
@@ -150,6 +173,10 @@ TEST(Weights, LieOnTheRanksThatUseThem) {
   EXPECT_EQ(seen[0].weights.size(), 3u);
   EXPECT_TRUE(seen[1].weights.contains("text_encoder"));  // of its half
   EXPECT_FALSE(seen[1].weights.contains("vae"));
+  const auto sequence = run_on({.shape = {.ulysses = 2, .vae = 1}}, {small_ask()});
+  EXPECT_TRUE(sequence[0].weights.contains("text_encoder"));
+  EXPECT_FALSE(sequence[1].weights.contains("text_encoder"));  // it gets the vectors
+  EXPECT_TRUE(sequence[1].weights.contains("transformer"));
 }
 
 // ---- what only one rank knows -------------------------------------------------------------------------------------
@@ -166,14 +193,7 @@ void spoil(Rank& rank, const std::string& component) {
 std::vector<std::string> words_of(const MeshShape& shape, int spoiled, const std::string& component) {
   std::vector<std::string> said(static_cast<size_t>(shape.world()));
   std::atomic<int> agreed = 0;
-  const auto backend = make_cpu_backend();
-  Pool pool(1);
-  const auto prepare = [&](Rank& rank, int) {
-    rank.traits = cpu_traits();
-    rank.backend = backend.get();
-    rank.pool = &pool;
-  };
-  run_ranks(shape.world(), prepare, [&](Ctx& c, Comm& world) {
+  Ranks(shape.world()).run([&](Ctx& c, Comm& world) {
     const Mesh mesh(world, shape);
     const ModelSource source = toy_source("wan");
     TextToVideo pipeline(c, source, DType::f32, DType::f32, {}, &mesh);
