@@ -62,8 +62,11 @@ def evaluate(folder, args, work=None):
         return None
     clips = list(generate(load_pipeline(folder, device), prompts, args))
     result = score([c for c, _ in clips], prompts)
-    result["summary"] = (f"colour {result['colour']} %, direction {result['direction']} %, size {result['size']} % "
-                         f"({result['count']} prompts, {args.steps} steps, guidance {args.guidance:g})")
+    said = lambda s: f"colour {s['colour']} %, direction {s['direction']} %, size {s['size']} %"
+    result["summary"] = f"{said(result)} ({result['count']} prompts, {args.steps} steps, guidance {args.guidance:g})"
+    for name, words in (("one_object", "with one object"), ("two_objects", "with two")):
+        if name in result:
+            result["summary"] += f"; the {result[name]['count']} {words}: {said(result[name])}"
     write_json(os.path.join(args.out, "scores.json"), result)
     contact_sheet([c for c, _ in clips], os.path.join(args.out, "contact_sheet.png"))
     if args.save_frames:
@@ -73,7 +76,7 @@ def evaluate(folder, args, work=None):
         if not (row["colour"] and row["direction"]):
             print("missed", {k: row[k] for k in ("colour", "direction", "size")}, row["prompt"],
                   [(f["colour"], f["motion"]) for f in row["found"]])
-    print("evaluate", result["summary"], "one object:", result["one_object"], flush=True)
+    print("evaluate", result["summary"], flush=True)
     return result
 
 

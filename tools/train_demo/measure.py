@@ -133,15 +133,21 @@ def compare(found, asked):
     return dict(colour=colour, direction=direction, size=size)
 
 
+def share_of(rows):
+    return {k: round(100 * float(np.mean([r[k] for r in rows])), 1) for k in ("colour", "direction", "size")}
+
+
 def score(clips, prompts):
     """Per-prompt rows and percentages over [(frames, prompt entry)]."""
     rows = []
     for frames, prompt in zip(clips, prompts):
         found = measure_clip(frames)
         rows.append(dict(prompt=prompt["prompt"], asked=prompt["objects"], found=found, **compare(found, prompt["objects"])))
-    percent = {k: round(100 * float(np.mean([r[k] for r in rows])), 1) for k in ("colour", "direction", "size")}
-    single = [r for r in rows if len(r["asked"]) == 1]
-    percent["one_object"] = {k: round(100 * float(np.mean([r[k] for r in single])), 1) for k in ("colour", "direction", "size")}
+    percent = share_of(rows)
+    for name, objects in (("one_object", 1), ("two_objects", 2)):
+        some = [r for r in rows if len(r["asked"]) == objects]
+        if some:
+            percent[name] = dict(count=len(some), **share_of(some))
     return dict(count=len(rows), **percent, rows=rows)
 
 
