@@ -68,10 +68,25 @@ void MappedFile::forget(size_t offset, size_t count) const {
   if (data_ && from < to) ::madvise(const_cast<std::byte*>(data_) + from, to - from, MADV_DONTNEED);
 }
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
-  part_ = target_;
-  part_ += cat(".part-", ::getpid());
-  fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+std::filesystem::path followed(const std::filesystem::path& name) {
+  std::error_code error;
+  const auto whole = std::filesystem::is_symlink(name, error) ? std::filesystem::canonical(name, error) : name;
+  return error ? name : whole;
+}
+
+std::filesystem::path part_of(const std::filesystem::path& target) {
+  std::filesystem::path part = followed(target);
+  part += cat(".part-", ::getpid());
+  return part;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)), part_(part_of(target_)) {
+  struct stat info {};
+  const bool there = ::stat(target_.c_str(), &info) == 0;
+  require(!there || S_ISREG(info.st_mode), target_.string(), ": ",
+          there && S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file, such as a device or a pipe",
+          "; name a file");  // a rename would put a file in the place of /dev/null
+  fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   require(fd_ >= 0, target_.string(), ": cannot be written: ", std::strerror(errno));
 }
 
@@ -92,7 +107,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   const bool whole = ::fsync(fd_) == 0 && ::close(std::exchange(fd_, -1)) == 0;
   require(whole, target_.string(), ": write failed: ", std::strerror(errno));
-  const bool named = ::rename(part_.c_str(), target_.c_str()) == 0;
+  const bool named = ::rename(part_.c_str(), followed(target_).c_str()) == 0;
   require(named, target_.string(), ": cannot be written: ", std::strerror(errno));
   committed_ = true;
 }

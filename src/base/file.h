@@ -28,7 +28,14 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Write to `<name>.part-<pid>` beside the target, then `commit()` renames; without it the destructor removes the part.
+// What a symbolic link leads to in the end; any other name, and a link to nowhere, as it is.
+std::filesystem::path followed(const std::filesystem::path& name);
+
+// `<name>.part-<pid>`: what is not whole yet stands beside its target, links followed, under this name.
+std::filesystem::path part_of(const std::filesystem::path& target);
+
+// Write to part_of(target), then `commit()` renames; without it the destructor removes the part. What stands under the
+// name already is replaced if it is a regular file, and refused if it is a folder, a device or a pipe.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path target);

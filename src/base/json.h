@@ -20,7 +20,11 @@ Json read_json(const std::filesystem::path& file, size_t max_bytes = 64u << 20);
 Json parse_yaml(std::string_view text, std::string_view where);
 Json read_yaml(const std::filesystem::path& file, size_t max_bytes = 1u << 20);
 
-// object[key] as T, or `fallback` where the key is absent or null; a value of another type is an error naming it.
+// A value for a message, cut where it is long.
+std::string short_dump(const Json& value);
+
+// object[key] as T, or `fallback` where the key is absent or null; a value of another type, or one that T cannot hold
+// (1.5 or 2^32 + 1 for an int), is an error naming it.
 template <class T>
 T value_or(const Json& object, const char* key, T fallback);
 

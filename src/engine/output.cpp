@@ -1,7 +1,5 @@
 #include "engine/output.h"
 
-#include <unistd.h>
-
 #include <optional>
 
 #include "base/error.h"
@@ -159,8 +157,7 @@ std::unique_ptr<Output> open_output(const std::filesystem::path& target, const s
 }
 
 void remove_partial(const std::filesystem::path& target) {
-  std::filesystem::path part = target.has_filename() ? target : target.parent_path();
-  part += cat(".part-", ::getpid());
+  const auto part = part_of(target.has_filename() ? target : target.parent_path());
   std::error_code error;
   for (int tries = 0; tries < 3; ++tries) {  // its writer may still be at work
     std::filesystem::remove_all(part, error);

@@ -1,7 +1,7 @@
 #include "io/image.h"
 
+#include <fcntl.h>
 #include <png.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -45,6 +45,19 @@ bool holds_only_frames(const fs::path& folder) {
                                                          });
 }
 
+// At no moment is there nothing under the second name, where the file system can do that; one that cannot gets three
+// renames, and the old folder back if the second fails.
+void swap_names(const fs::path& one, const fs::path& two, std::error_code& error) {
+  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, two.c_str(), RENAME_EXCHANGE) == 0) return;
+  fs::path aside = one;
+  aside += "-old";
+  std::error_code ignored;
+  fs::rename(two, aside, error);
+  if (error) return;
+  fs::rename(one, two, error);
+  fs::rename(aside, error ? two : one, ignored);
+}
+
 }  // namespace
 
 std::string encode_png(std::span<const uint8_t> rgb, int width, int height) {
@@ -86,11 +99,10 @@ void write_png(const fs::path& file, std::span<const uint8_t> rgb, int width, in
 Image read_png(const fs::path& file) { return decode_png(read_file(file, max_png_bytes), file.string()); }
 
 FrameFolder::FrameFolder(fs::path folder) : target_(std::move(folder)) {
-  if (!target_.has_filename()) target_ = target_.parent_path();  // "frames/"
+  target_ = followed(target_.has_filename() ? target_ : target_.parent_path());  // "frames/"
   require(!fs::exists(target_) || holds_only_frames(target_), target_.string(),
           ": exists and holds more than frames; name another folder");
-  part_ = target_;
-  part_ += cat(".part-", ::getpid());
+  part_ = part_of(target_);
   std::error_code error;
   fs::remove_all(part_, error);
   fs::create_directory(part_, error);
@@ -108,15 +120,16 @@ void FrameFolder::add(std::span<const uint8_t> rgb, int width, int height) {
 }
 
 void FrameFolder::finish() {
-  fs::path old = target_;
-  old += cat(".old-", ::getpid());
   std::error_code error;
-  const bool replaces = fs::exists(target_);
-  if (replaces) fs::rename(target_, old, error);
-  if (!error) fs::rename(part_, target_, error);
+  if (!fs::exists(target_)) {
+    fs::rename(part_, target_, error);
+  } else {
+    require(holds_only_frames(target_), target_.string(), ": holds more than frames by now; name another folder");
+    swap_names(part_, target_, error);
+  }
   require(!error, target_.string(), ": cannot be written: ", error.message());
   finished_ = true;
-  if (replaces) fs::remove_all(old, error);
+  fs::remove_all(part_, error);  // the older frames, if there were any
 }
 
 Video read_frame_folder(const fs::path& folder) {

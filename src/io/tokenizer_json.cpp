@@ -17,8 +17,6 @@ namespace {
 constexpr size_t max_file = 256u << 20;
 constexpr std::string_view space_mark = "\u2581";
 
-std::string short_dump(const Json& value) { return value.dump(-1, ' ', true).substr(0, 80); }
-
 const Json& at_or_null(const Json& object, const char* key) {
   static const Json null;
   const auto found = object.is_object() ? object.find(key) : object.end();

@@ -38,7 +38,8 @@ template <class T>
 void require_value(const Json& json, const char* key, const T& wanted, std::string_view where) {
   const T found = value_or(json, key, wanted);
   if (found != wanted)
-    fail(Code::unsupported, where, ": ", key, " is ", json.at(key).dump(), "; only ", Json(wanted).dump(), " is built");
+    fail(Code::unsupported, where, ": ", key, " is ", short_dump(json.at(key)), "; only ", Json(wanted).dump(),
+         " is built");
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ SchedulerConfig read_scheduler_config(const Json& json, std::string_view where) 
   require_value(json, "final_sigmas_type", std::string("zero"), where);
   require_value(json, "num_train_timesteps", 1000, where);
   if (const auto off = json.find("disable_corrector"); off != json.end() && !off->empty())
-    fail(Code::unsupported, where, ": disable_corrector is ", off->dump(), "; only [] is built");
+    fail(Code::unsupported, where, ": disable_corrector is ", short_dump(*off), "; only [] is built");
 
   SchedulerConfig config;
   config.flow_shift = value_or(json, "flow_shift", 1.0);

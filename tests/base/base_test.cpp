@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
@@ -42,6 +43,34 @@ TEST(Json, NamesAValueOfTheWrongType) {
   EXPECT_EQ(value_or(object, "absent", 7), 7);
 }
 
+TEST(Json, ConvertsNoValueToOneItIsNot) {
+  const Json object = parse_json(R"({"yes":true,"half":1.5,"whole":16.0,"wraps":4294967297,"most":18446744073709551615,
+                                     "far":1e300,"list":[1,2.5],"text":"1"})",
+                                 "f.json");
+  EXPECT_EQ(value_or(object, "whole", 1), 16);
+  EXPECT_EQ(value_or(object, "wraps", int64_t{1}), 4294967297);
+  EXPECT_EQ(words([&] { value_or(object, "yes", 1); }), "\"yes\" is true, which is a boolean");
+  EXPECT_EQ(words([&] { value_or(object, "yes", 1.0f); }), "\"yes\" is true, which is a boolean");
+  EXPECT_EQ(words([&] { value_or(object, "half", 1); }), "\"half\" is 1.5, which is not a whole number");
+  EXPECT_EQ(words([&] { value_or(object, "wraps", 1); }), "\"wraps\" is 4294967297, which is out of range");
+  EXPECT_EQ(words([&] { value_or(object, "most", int64_t{1}); }),
+            "\"most\" is 18446744073709551615, which is out of range");
+  EXPECT_EQ(words([&] { value_or(object, "far", 1.0f); }), "\"far\" is 1e+300, which is out of range");
+  EXPECT_EQ(words([&] { value_or(object, "list", std::vector<int>{}); }),
+            "\"list\" is [1,2.5], in which something is wrong: 2.5, which is not a whole number");
+  EXPECT_EQ(words([&] { value_or(object, "text", std::vector<float>{}); }), "\"text\" is \"1\", which is a string");
+  const Json large = {{"n", std::string(1000, 'x')}};
+  EXPECT_EQ(words([&] { value_or(large, "n", 1); }), "\"n\" is \"" + std::string(79, 'x') + "..., which is a string");
+}
+
+TEST(Json, ReadsManyMembersInLinearTime) {
+  std::string text = "{\"0\":{}";
+  for (int i = 1; i < 200'000; ++i) text += cat(",\"", i, "\":{}");
+  EXPECT_EQ(parse_json(text + "}", "f.json").size(), 200'000u);
+  const auto all = [](int, Json::parse_event_t, Json&) { return true; };
+  EXPECT_EQ(words([&] { parse_json(text + "}", "f.json", all); }), "f.json: holds more than 16384 objects");
+}
+
 TEST(Yaml, ReadsScalarsByTheCoreRules) {
   const Json tree = parse_yaml("a: 3\nb: [1.5, true, ~, x]\nc: '3'\nd: {e: -1}\n", "f.yml");
   EXPECT_EQ(tree, Json::parse(R"({"a":3,"b":[1.5,true,null,"x"],"c":"3","d":{"e":-1}})"));
@@ -64,6 +93,30 @@ TEST(Files, AppearWholeOrNotAtAll) {
   EXPECT_EQ(words([&] { read_file(target, 2); }), target.string() + ": 5 bytes, more than the 2 allowed here");
   std::filesystem::remove(target);
   EXPECT_EQ(words([&] { read_file(target, 2); }), target.string() + ": cannot be opened: No such file or directory");
+}
+
+TEST(Files, ReplaceWhatALinkLeadsToAndNoDevice) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / cat("zoetrope-base-links-", ::getpid());
+  fs::create_directory(folder);
+  write_file(folder / "file", "old");
+  fs::create_symlink("file", folder / "link");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "file", 10), "new");
+  fs::create_symlink("nowhere", folder / "broken");
+  write_file(folder / "broken", "whole");
+  EXPECT_EQ(read_file(folder / "broken", 10), "whole");
+
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder / "to_pipe");
+  for (const fs::path& name : {pipe, folder / "to_pipe"})
+    EXPECT_EQ(words([&] { write_file(name, "x"); }),
+              name.string() + ": is no regular file, such as a device or a pipe; name a file");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(words([&] { write_file(folder, "x"); }), folder.string() + ": is a folder; name a file");
+  fs::remove_all(folder);
 }
 
 TEST(Deadline, NeverPassesWhenEndless) {

@@ -69,7 +69,15 @@ TEST(FrameFolder, ReplacesFramesAndNothingElse) {
     EXPECT_EQ(read_frame_folder(target).frames, count);
   }
   EXPECT_EQ(folder.count(), 1u);
-  folder.put("frames/notes.txt", "mine");
+  {
+    FrameFolder frames(target);
+    frames.add(pattern(2, 2), 2, 2);
+    folder.put("frames/notes.txt", "mine");
+    EXPECT_EQ(words([&] { frames.finish(); }),
+              target.string() + ": holds more than frames by now; name another folder");
+  }
+  EXPECT_TRUE(fs::exists(target / "notes.txt"));
+  EXPECT_EQ(folder.count(), 1u);
   EXPECT_EQ(words([&] { FrameFolder again(target); }),
             target.string() + ": exists and holds more than frames; name another folder");
   EXPECT_EQ(words([&] { FrameFolder again("/nowhere/frames"); }),

@@ -39,7 +39,7 @@ WanConfig parse_wan_config(const Json& json) {
   config.eps = value_or(json, "eps", config.eps);
   const auto patch = value_or(json, "patch_size", std::vector<int>{1, 2, 2});
   if (patch != std::vector<int>{1, 2, 2})
-    fail(Code::unsupported, "transformer: patch_size ", json["patch_size"].dump(), " is not built; [1,2,2] is");
+    fail(Code::unsupported, "transformer: patch_size ", short_dump(json["patch_size"]), " is not built; [1,2,2] is");
   require(config.width % 2 == 0 && config.time_dim % 2 == 0 && config.eps > 0,
           "transformer: attention_head_dim and freq_dim must be even and eps positive");
   return config;

@@ -12,9 +12,9 @@ void refuse_variants(const Json& json) {
     fail(Code::unsupported, "vae: is_residual and 48 latent channels, so this is the Wan 2.2 VAE (of TI2V-5B and ",
          "Cosmos3), which is not built; the 2.1 VAE is");
   if (json.contains("patch_size") && !json["patch_size"].is_null())
-    fail(Code::unsupported, "vae: patch_size ", json["patch_size"].dump(), " is not built; the 2.1 VAE has null");
+    fail(Code::unsupported, "vae: patch_size ", short_dump(json["patch_size"]), " is not built; the 2.1 VAE has null");
   if (!value_or(json, "attn_scales", std::vector<float>{}).empty())
-    fail(Code::unsupported, "vae: attention at the scales ", json["attn_scales"].dump(), " is not built");
+    fail(Code::unsupported, "vae: attention at the scales ", short_dump(json["attn_scales"]), " is not built");
   if (value_or<int64_t>(json, "out_channels", 3) != 3 || value_or<int64_t>(json, "in_channels", 3) != 3)
     fail(Code::unsupported, "vae: frames with other than 3 channels are not built");
 }
