@@ -17,7 +17,8 @@ class HostPages final : public Pages {
   explicit HostPages(size_t reserve) : size_((reserve + host_grain - 1) / host_grain * host_grain) {
     void* range = ::mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
-      fail(Code::out_of_memory, "memory: cannot reserve ", size_, " bytes of addresses: ", std::strerror(errno));
+      fail(Code::out_of_memory, "memory: cannot reserve ", size_, " bytes of addresses: ", std::strerror(errno),
+           "; lift the limit on them (ulimit -v unlimited)");
     base_ = static_cast<std::byte*>(range);
   }
   ~HostPages() override { ::munmap(base_, size_); }

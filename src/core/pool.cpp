@@ -1,25 +1,38 @@
 #include "core/pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/error.h"
 #include "core/stop.h"
 
 namespace zoetrope {
 
-Pool::Pool(int threads) {
-  require(threads >= 1, "threads: ", threads, " asked for, at least 1 is needed");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+namespace {
+
+void end(std::mutex& mutex, bool& stop, std::condition_variable& wake, std::vector<std::thread>& workers) {
+  {
+    const std::lock_guard lock(mutex);
+    stop = true;
+  }
+  wake.notify_all();
+  for (auto& worker : workers) worker.join();
 }
 
-Pool::~Pool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+}  // namespace
+
+Pool::Pool(int threads) {
+  require(threads >= 1 && threads <= 4096, "threads: ", threads, " asked for, 1 to 4096 make sense");
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {  // no destructor runs for what was not made
+    const size_t started = workers_.size() + 1;
+    end(mutex_, stop_, wake_, workers_);
+    fail(Code::out_of_memory, "threads: the system gives no more than ", started, " of the ", threads, " asked for");
   }
-  wake_.notify_all();
-  for (auto& worker : workers_) worker.join();
 }
+
+Pool::~Pool() { end(mutex_, stop_, wake_, workers_); }
 
 void Pool::work() {
   std::unique_lock lock(mutex_);

@@ -109,15 +109,21 @@ std::vector<fs::path> Checkpoint::files() const {
   return paths;
 }
 
-void Checkpoint::check(const std::string& name, const Tensor& to, int64_t elements) const {
+void Checkpoint::check_type(const std::string& name, DType to) const {
   const CheckpointEntry& entry = at(name);
   const std::string& file = shards_[entry.shard].path().string();
   if (entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2)
     fail(Code::unsupported, file, ": tensor \"", name, "\" is ", safetensors_name(entry.dtype),
          ": quantized weights need their scales applied, which is not built; use the fp16, bf16 or fp32 files");
-  if (!converts(entry.dtype, to.dtype()))
+  if (!converts(entry.dtype, to))
     fail(Code::unsupported, file, ": tensor \"", name, "\" is ", safetensors_name(entry.dtype), " and cannot become ",
-         to.dtype());
+         to);
+}
+
+void Checkpoint::check(const std::string& name, const Tensor& to, int64_t elements) const {
+  check_type(name, to.dtype());
+  const CheckpointEntry& entry = at(name);
+  const std::string& file = shards_[entry.shard].path().string();
   require(to.size() == elements, file, ": tensor \"", name, "\" is ", entry.shape, ", ", elements,
           " elements are asked for, but the destination is ", to.shape());
 }

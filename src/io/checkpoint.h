@@ -37,6 +37,7 @@ class Checkpoint {
   // The whole tensor into host memory with as many elements, of any shape: F64, F32, F16, BF16 become fp32 or bf16
   // (round to nearest even), other types only themselves. F8 is Error(unsupported).
   void read(const std::string& name, const Tensor& to) const;
+  void check_type(const std::string& name, DType to) const;  // what read() says of a type, before there is memory
   // Rows [from, to) of the outermost axis.
   void read_rows(const std::string& name, int64_t from, int64_t to, const Tensor& out) const;
   // Columns [from, to) of a matrix [R, C], as [R, to - from].

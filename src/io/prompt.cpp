@@ -84,7 +84,8 @@ Text without_controls(View text) {
 }
 
 Text fix_line(Text text, const HtmlEntities* entities) {
-  for (;;) {
+  for (int round = 0;; ++round) {
+    require(round < 100, "prompt: one part of it stands for another more than 100 levels deep; write the text itself");
     const Text before = text;
     if (entities) text = entities->unescape_strict(text);
     text = each(text, windows_1252);

@@ -10,7 +10,7 @@ namespace zoetrope {
 namespace {
 
 Json object_in(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return Json::object();
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return Json::object();
   Json json = read_json(file);
   require(json.is_object(), file.string(), ": not a JSON object");
   return json;

@@ -65,27 +65,27 @@ std::string place_of(const ModelPart& part) {
   return files.size() == 1 ? files[0].string() : part.checkpoint->path().string();
 }
 
-// Builds the part in a context that counts: the constructor's own checks are the judgement.
-void build_dry(const std::string& part, const ModelPart& what) {
+// Builds the part in a context that counts: the constructor's own checks are the judgement. Returns what it would read.
+std::vector<nn::Entry> build_dry(const std::string& part, const ModelPart& what) {
   DryRank c;
   switch (role_of(part)) {
     case Role::text_encoder:
-      Umt5Encoder(c, umt5_config(what.config), *what.weights, DType::f32, part);
-      return;
+      return Umt5Encoder(c, umt5_config(what.config), *what.weights, DType::f32, part).entries();
     case Role::transformer:
-      WanTransformer(c, wan_config(what.config), *what.weights, DType::f32, part);
-      return;
+      return WanTransformer(c, wan_config(what.config), *what.weights, DType::f32, part).entries();
     case Role::vae:
-      WanVaeDecoder(c, wan_vae_config(what.config), *what.weights, DType::f32, part);
-      return;
+      return WanVaeDecoder(c, wan_vae_config(what.config), *what.weights, DType::f32, part).entries();
   }
+  return {};
 }
 
 }  // namespace
 
 void check_part(const std::string& part, const ModelPart& what) {
   about(what.where, [&] { check_class(part, what.config); });
-  about(place_of(what), [&] { build_dry(part, what); });
+  const auto entries = about(place_of(what), [&] { return build_dry(part, what); });
+  if (!what.checkpoint) return;
+  for (const nn::Entry& entry : entries) what.checkpoint->check_type(entry.key, DType::f32);
 }
 
 void check_parts(const ModelSource& source) {

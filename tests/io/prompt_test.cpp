@@ -27,6 +27,18 @@ TEST(Prompt, OfPlainTextIsLeftAlone) {
 
 TEST(Prompt, LeavesMojibakeAsItIs) { EXPECT_EQ(clean_prompt("s\u00c3\u00b3"), "s\u00c3\u00b3"); }
 
+// Each round takes one level off: without a bound 64 KiB of it keep a processor busy for minutes.
+TEST(Prompt, RefusesEntitiesWithinEntitiesWithoutEnd) {
+  const auto nested = [](int levels) {
+    std::string text = "&";
+    for (int i = 0; i < levels; ++i) text += "amp;";
+    return text + "lt;";
+  };
+  EXPECT_EQ(clean_prompt(nested(90)), "<");
+  EXPECT_EQ(words([&] { clean_prompt(nested(16'000)); }),
+            "prompt: one part of it stands for another more than 100 levels deep; write the text itself");
+}
+
 TEST(Prompt, RefusesNulAndInvalidUtf8ByPosition) {
   using namespace std::string_view_literals;
   EXPECT_EQ(words([] { clean_prompt("a\0b"sv); }), "prompt: byte 1 is NUL; a prompt is text");
