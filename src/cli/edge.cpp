@@ -1,6 +1,11 @@
 #include "cli/edge.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <new>
 
@@ -22,7 +27,19 @@ int exit_status(Code code) {
   return 4;
 }
 
+void open_streams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_WRONLY);  // reading the first fails, as it should
+}
+
+void flush_output() {
+  const bool whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  require(whole, "standard output: cannot be written: ", std::strerror(errno));
+}
+
 std::string one_line(std::string text) {
+  constexpr size_t longest = 64 << 10;
+  if (text.size() > longest) text = cat(text.substr(0, longest), "... (", text.size() - longest, " bytes more)");
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';  // names may hold anything
   return text;

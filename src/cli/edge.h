@@ -9,6 +9,10 @@ namespace zoetrope::cli {
 
 int exit_status(Code code);
 std::string one_line(std::string text);  // control characters become '?'
+// Gives descriptors 0 to 2 that came closed to /dev/null: the next file that is opened would get them otherwise, and
+// what is printed would land in it. Before anything is opened.
+void open_streams();
+void flush_output();  // Error(invalid) where standard output did not take all that was printed
 // Runs a command; an Error becomes "zoetrope: <what>" and its status, a file system's refusal 2, any other exception 4.
 int guarded(const std::function<int()>& command);
 

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -15,6 +15,8 @@
 
 namespace zoetrope::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Options {
   std::string model, prompt, prompt_file, out, config, device = "cpu", dtype = "fp32", vae_dtype, report, sheet;
@@ -32,8 +34,8 @@ std::string read_prompt(const Options& o) {
   require(o.prompt_given->count() == 0, "prompt: --prompt and --prompt-file exclude each other");
   if (o.prompt_file != "-") return read_file(o.prompt_file, max_prompt_bytes);
   std::string text(max_prompt_bytes + 1, '\0');
-  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::cin.gcount()));
+  text.resize(std::fread(text.data(), 1, text.size(), stdin));
+  require(std::ferror(stdin) == 0, "prompt: standard input cannot be read: ", std::strerror(errno));
   require(text.size() <= max_prompt_bytes, "prompt: standard input holds more than the ", max_prompt_bytes,
           " bytes allowed; the model reads about 500 words at most");
   return text;
@@ -82,24 +84,37 @@ void print_result(const Json& report, bool quiet) {
     std::fprintf(stderr, "zoetrope: warning: %s\n", warning.get<std::string>().c_str());
 }
 
-// Now, rather than after the video is made.
-void check_report(const std::string& file) {
+// What a name leads to: "./a", "a/" and a link to a are one file.
+fs::path place(const std::string& name) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(name, error), error);
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+// A file beside the video. Now, rather than after the video is made.
+void check_beside(const char* what, const std::string& file, const Options& o) {
+  if (file.empty()) return;
+  require(place(file) != place(o.out), what, ": ", file, " is the name of the video, too; give another");
+  require(place(file).parent_path() != place(o.out), what, ": ", file,
+          " would lie among the frames, where nothing else may; give a name outside");
   try {
     const AtomicFile probe(file);
   } catch (const Error& error) {
-    fail(error.code(), "report: ", error.what());
+    fail(error.code(), what, ": ", error.what());
   }
 }
 
 int generate(const Options& o, const World& world) {
   require_single(o);
-  require(o.report.empty() || o.report != o.out, "report: ", o.report, " is the name of the video, too; give another");
   Ask ask = o.ask.ask();
   ask.prompt = read_prompt(o);
   const Signals signals([&o] { remove_partial(o.out); });  // before any thread
   auto output = open_output(o.out, world.program_folder, world.path);
   if (!o.sheet.empty()) output = std::make_unique<ContactSheet>(std::move(output), o.sheet);
-  if (!o.report.empty()) check_report(o.report);
+  check_beside("report", o.report, o);
+  check_beside("contact-sheet", o.sheet, o);
+  require(o.report.empty() || o.sheet.empty() || place(o.report) != place(o.sheet), "report: ", o.report,
+          " is the name of the contact sheet, too; give another");
 
   ProgressPrinter printer(o.quiet, world.terminal);
   Engine engine(engine_config(o, world));

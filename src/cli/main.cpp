@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     cli::fail_usage(app, error);
   }
+  cli::require_values(app);
   if (licenses) return std::printf("%s", std::string(resource("THIRD_PARTY.md")).c_str()), 0;
   if (chosen) return chosen();
   std::printf("%s", app.help().c_str());
@@ -39,5 +40,10 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cli::guarded([&] { return run(argc, argv); });
+  cli::open_streams();
+  return cli::guarded([&] {
+    const int status = run(argc, argv);
+    cli::flush_output();
+    return status;
+  });
 }

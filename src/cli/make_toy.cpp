@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/signals.h"
 #include "config/fields.h"
 #include "engine/toy.h"
 
@@ -16,7 +17,8 @@ struct Options {
 int make_toy(const Options& o) {
   Ask seed;
   set(seed, request_field("seed"), o.seed);
-  write_toy(o.kind, o.out, *seed.seed);
+  const Signals signals;
+  write_toy(o.kind, o.out, *seed.seed, signals.token());
   std::printf("%s\n", o.out.c_str());
   return 0;
 }

@@ -65,6 +65,17 @@ std::string hint(const std::string& word, const std::vector<std::string>& known,
 
 }  // namespace
 
+void require_values(const CLI::App& app) {
+  const CLI::App* command = chosen_command(app);
+  if (!command) return;
+  for (const CLI::Option* option : command->get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty() || !option->results()[0].empty()) continue;
+    const std::string name = option->get_lnames()[0];
+    require(name == "prompt" || name == "negative-prompt", "option --", name,
+            ": its value is empty; give one, or leave the option out");
+  }
+}
+
 void fail_usage(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) fail_value(app, error);
   const std::vector<std::string> left = app.remaining(true);

@@ -1,7 +1,5 @@
 #include "engine/toy.h"
 
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "config/resources.h"
@@ -29,8 +27,7 @@ class NewFolder {
     require(!target_.empty(), "make-toy: no folder named");
     require(!fs::exists(target_, error), "make-toy: ", target_.string(),
             " exists already; remove it or choose another name");
-    part_ = target_;
-    part_ += cat(".part-", ::getpid());
+    part_ = part_of(target_);
     fs::create_directories(part_, error);
     require(!error, "make-toy: ", target_.string(), " cannot be made: ", error.message());
   }
@@ -59,7 +56,7 @@ void write_resources(const std::string& prefix, const fs::path& folder) {
   }
 }
 
-void write_weights(const fs::path& component, uint64_t seed) {
+void write_weights(const fs::path& component, uint64_t seed, const std::stop_token& stop) {
   const Json config = read_json(component / "config.json");
   const ModelClass& kind = model_class(class_name_of(config));
   ModelFacts facts = kind.facts(config);
@@ -71,6 +68,7 @@ void write_weights(const fs::path& component, uint64_t seed) {
                         {{"format", "pt"}});
   nn::Random random(seed);
   for (const TensorEntry& entry : out.entries()) {
+    if (stop.stop_requested()) fail(Code::cancelled, "cancelled");
     std::vector<float> values(static_cast<size_t>(entry.shape.size()));
     random.read(entry.name, entry.shape, {}, Tensor(values.data(), entry.shape, DType::f32));
     out.write(entry.name, std::as_bytes(std::span(values)));
@@ -80,14 +78,14 @@ void write_weights(const fs::path& component, uint64_t seed) {
 
 }  // namespace
 
-void write_toy(const std::string& kind, const fs::path& folder, uint64_t seed) {
+void write_toy(const std::string& kind, const fs::path& folder, uint64_t seed, const std::stop_token& stop) {
   require_kind(kind);
   NewFolder made(folder);
   write_resources(cat("toy/", kind, '/'), made.part());
   write_resources("toy/tokenizer/", made.part() / "tokenizer");
   for (const auto& component : fs::directory_iterator(made.part())) {
     if (!fs::exists(component.path() / "config.json")) continue;
-    write_weights(component.path(), seed + (component.path().filename() == "transformer_2" ? 1 : 0));
+    write_weights(component.path(), seed + (component.path().filename() == "transformer_2" ? 1 : 0), stop);
   }
   made.commit();
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <stop_token>
 #include <string>
 
 namespace zoetrope {
@@ -10,7 +11,8 @@ namespace zoetrope {
 inline constexpr const char* toy_kinds = "wan|wan-a14b";
 
 // The folder appears under its name when it is complete, or not at all. Error(invalid): it exists already, or cannot be
-// written; Error(unsupported): a kind that is not built yet.
-void write_toy(const std::string& kind, const std::filesystem::path& folder, uint64_t seed);
+// written; Error(unsupported): a kind that is not built yet; Error(cancelled): `stop` asked for an end.
+void write_toy(const std::string& kind, const std::filesystem::path& folder, uint64_t seed,
+               const std::stop_token& stop = {});
 
 }  // namespace zoetrope

@@ -64,6 +64,15 @@ TEST(Interrupts, TwoEndAtOnceAndStillClean) {
   EXPECT_EQ(folder.count(), 0u);
 }
 
+TEST(Interrupts, AHangUpIsOne) {
+  const TempFolder folder;
+  Program program(program_file, longer((folder / "x.safetensors").string(), (folder / "r.json").string()));
+  ASSERT_TRUE(program.wait_for("vae_decode 1/49"));
+  program.signal(SIGHUP);
+  EXPECT_EQ(program.wait().status, 130);
+  EXPECT_EQ(folder.count(), 0u);
+}
+
 TEST(Interrupts, LeaveAnOlderVideoAlone) {
   const TempFolder folder;
   folder.put("x.safetensors", "the video of yesterday");

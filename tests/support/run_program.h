@@ -44,8 +44,15 @@ class Program {
     ::posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT, 0644);
     ::posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_WRONLY | O_CREAT, 0644);
     if (!setting.folder.empty()) ::posix_spawn_file_actions_addchdir_np(&files, setting.folder.c_str());
+    posix_spawnattr_t usual;  // signals as a user's shell gives them, whatever this test was started under
+    sigset_t all;
+    ::posix_spawnattr_init(&usual);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigdefault(&usual, &all);
+    ::posix_spawnattr_setflags(&usual, POSIX_SPAWN_SETSIGDEF);
     const int code =
-        ::posix_spawn(&pid_, program.c_str(), &files, nullptr, pointers(words).data(), pointers(variables).data());
+        ::posix_spawn(&pid_, program.c_str(), &files, &usual, pointers(words).data(), pointers(variables).data());
+    ::posix_spawnattr_destroy(&usual);
     ::posix_spawn_file_actions_destroy(&files);
     require(code == 0, program, ": cannot be started");
   }

@@ -1,4 +1,5 @@
 // zoetrope-mp4: raw RGB frames on stdin to an MP4 file, and back. See --help.
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -90,6 +91,7 @@ void run(int count, char** words) {
 }  // namespace
 
 int main(int count, char** words) {
+  std::signal(SIGXFSZ, SIG_IGN);   // a file that grows too large is an error of its write
   av_log_set_level(AV_LOG_QUIET);  // one line of our own says what went wrong
   try {
     run(count, words);
