@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 
 void add_generate(CLI::App& app, const World& world, Action& chosen);
 void add_inspect(CLI::App& app, const World& world, Action& chosen);
+void add_parity(CLI::App& app, const World& world, Action& chosen);
 void add_doctor(CLI::App& app, const World& world, Action& chosen);
 void add_make_toy(CLI::App& app, const World& world, Action& chosen);
 void add_not_built(CLI::App& app, Action& chosen);  // commands of the contract that this version lacks

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "cli/ask_options.h"
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "engine/inspect.h"
-#include "models/models.h"
 #include "pipeline/facts.h"
 
 namespace zoetrope::cli {
@@ -18,24 +18,12 @@ struct Options {
   AskOptions ask;
 };
 
-bool is_preset(const std::string& name) {
-  for (const ModelPreset& preset : model_presets())
-    if (name == preset.name) return true;
-  return false;
-}
-
-ModelSource open_any(const std::string& what, const World& world) {
-  const std::string name = what.starts_with(random_prefix) ? what.substr(std::string_view(random_prefix).size()) : what;
-  if (name != what || is_preset(name)) return open_random_model(name, 0, nullptr);
-  return open_model_folder(resolve_model(what, world.hub));
-}
-
 OrderedJson facts_of(const Options& o, const World& world) {
   if (std::filesystem::is_regular_file(o.what)) {
     require(!o.cost, "cost: ", o.what, " is one file; a model folder or name is needed");
     return inspect_file(o.what);
   }
-  const ModelSource source = open_any(o.what, world);
+  const ModelSource source = open_model(o.what, world.hub);
   OrderedJson facts = inspect_model(source);
   if (!o.cost) return facts;
   if (o.ranks != 1 || !o.config.empty())

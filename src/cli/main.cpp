@@ -21,6 +21,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   cli::add_generate(app, world, chosen);
   cli::add_inspect(app, world, chosen);
+  cli::add_parity(app, world, chosen);
   cli::add_doctor(app, world, chosen);
   cli::add_make_toy(app, world, chosen);
   cli::add_not_built(app, chosen);

@@ -6,7 +6,7 @@
 namespace zoetrope::cli {
 
 void add_not_built(CLI::App& app, Action& chosen) {
-  for (const char* name : {"parity", "bench", "eval", "plan", "tune", "serve"}) {
+  for (const char* name : {"bench", "eval", "plan", "tune", "serve"}) {
     CLI::App* command = app.add_subcommand(name, "(not built in this version)")->allow_extras();
     command->callback([name, &chosen] {
       chosen = [name]() -> int {

@@ -123,6 +123,7 @@ void TextToVideo::denoise(Ctx& c, const Guidance& guidance, const Schedule& sche
       Scope scope(c.scratch());
       const Stopwatch step;
       const Tensor v = velocity(c, guidance, expert, solver.latents(), i);
+      c.tap(cat("velocity.", i), v);
       require_finite(range_of(c, v).bad,  // the same velocity on every rank
                      cat("denoise: step ", i + 1, " of ", schedule.steps(), " (",
                          expert.model == &*high_ ? "transformer" : "transformer_2", ")"));
