@@ -34,9 +34,16 @@ OrderedJson facts_of(const Options& o, const World& world) {
   return facts;
 }
 
+// Names in files are anybody's: none may speak to the terminal.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7F) c = '?';
+  return text;
+}
+
 int inspect(const Options& o, const World& world) {
   const OrderedJson facts = facts_of(o, world);
-  std::printf("%s", o.json ? (facts.dump(2) + "\n").c_str() : inspect_as_text(facts).c_str());
+  std::printf("%s", o.json ? (facts.dump(2) + "\n").c_str() : printable(inspect_as_text(facts)).c_str());
   return facts.contains("problems") && !facts["problems"].empty() ? 2 : 0;
 }
 

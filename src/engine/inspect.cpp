@@ -11,6 +11,7 @@
 #include "models/wan_vae/config.h"
 #include "ops/cpu/backend.h"
 #include "pipeline/facts.h"
+#include "pipeline/text_to_video.h"
 
 namespace zoetrope {
 namespace {
@@ -133,6 +134,11 @@ OrderedJson inspect_model(const ModelSource& source) {
   facts["class"] = value_or(source.index, "_class_name", std::string());
   facts["problems"] = OrderedJson::array();
   add_recipe(source, facts);
+  try {
+    open_tokenizer(source);
+  } catch (const Error& error) {
+    facts["problems"].push_back(error.what());
+  }
   for (const auto& [name, part] : source.parts) {
     facts["parts"].push_back(inspect_part(name, part));
     if (const auto& problem = facts["parts"].back()["problem"]; !problem.is_null())

@@ -25,19 +25,21 @@ std::string text_of(const Json& token) {
 
 class Reader {
  public:
-  explicit Reader(const std::function<int32_t(const std::string&)>& id_of) : id_of_(id_of) {}
+  Reader(const std::function<int32_t(const std::string&)>& id_of, std::string where)
+      : where_(std::move(where)), id_of_(id_of) {}
 
   void add(const std::string& text, int32_t id) {
+    require(tokens.all.size() < max_special_tokens, where_, ": more than ", max_special_tokens, " special tokens");
     const auto known = std::ranges::find(tokens.all, text, &SpecialToken::text);
     if (!text.empty() && id >= 0 && known == tokens.all.end()) tokens.all.push_back({text, id});
   }
 
-  void add_with_ids(const Json& decoder, const std::string& where) {
+  void add_with_ids(const Json& decoder) {
     for (const auto& [key, token] : decoder.items()) {
       int32_t id = -1;
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      require(error == std::errc{} && end == key.data() + key.size() && id >= 0, where, ": added_tokens_decoder has \"",
-              key, "\", which is not a token id");
+      require(error == std::errc{} && end == key.data() + key.size() && id >= 0, where_,
+              ": added_tokens_decoder has \"", key, "\", which is not a token id");
       add(text_of(token), id);
     }
   }
@@ -53,6 +55,7 @@ class Reader {
   SpecialTokens tokens;
 
  private:
+  std::string where_;
   const std::function<int32_t(const std::string&)>& id_of_;
 };
 
@@ -62,8 +65,8 @@ SpecialTokens read_special_tokens(const std::filesystem::path& folder,
                                   const std::function<int32_t(const std::string&)>& id_of) {
   const auto file = folder / "tokenizer_config.json";
   const Json config = object_in(file);
-  Reader reader(id_of);
-  if (config.contains("added_tokens_decoder")) reader.add_with_ids(config["added_tokens_decoder"], file.string());
+  Reader reader(id_of, file.string());
+  if (config.contains("added_tokens_decoder")) reader.add_with_ids(config["added_tokens_decoder"]);
   reader.add_named(config);
   reader.add_named(object_in(folder / "special_tokens_map.json"));
   for (const char* text : {"<pad>", "</s>", "<unk>"}) reader.add(text, id_of(text));

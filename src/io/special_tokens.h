@@ -14,6 +14,8 @@ struct SpecialToken {
   int32_t id = 0;
 };
 
+inline constexpr size_t max_special_tokens = 4096;  // each is looked for at each character; released models have 300
+
 struct SpecialTokens {
   std::vector<SpecialToken> all;  // longest text first
   std::string eos = "</s>";

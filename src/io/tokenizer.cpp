@@ -14,11 +14,40 @@ namespace fs = std::filesystem;
 
 constexpr size_t max_file = 256u << 20;
 
+constexpr size_t longest_piece = 4096;  // bytes of a piece and its score; released models stay below 100
+
+uint64_t take_varint(std::string_view& rest) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64 && !rest.empty(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(rest[0]);
+    rest.remove_prefix(1);
+    value |= uint64_t{byte & 0x7Fu} << shift;
+    if (byte < 0x80) break;
+  }
+  return value;
+}
+
+// The library builds its trie by recursion over the bytes of a piece: a long one exhausts the stack. Looks at the outer
+// message only (protocol buffers: key, then length and bytes; field 1 is a piece); what cannot be read so is left to
+// the library to refuse.
+bool has_long_piece(std::string_view model) {
+  while (!model.empty()) {
+    const uint64_t key = take_varint(model);
+    if ((key & 7) != 2) return false;
+    const uint64_t length = take_varint(model);
+    if (length > model.size()) return false;
+    if (key >> 3 == 1 && length > longest_piece) return true;
+    model.remove_prefix(length);
+  }
+  return false;
+}
+
 class SentencePiece : public Tokenizer {
  public:
   SentencePiece(const std::string& model, const fs::path& file) {
     const std::string known = foreign_file(std::as_bytes(std::span(model)));
     require(known.empty(), file.string(), ": ", known);
+    require(!has_long_piece(model), file.string(), ": a piece of more than ", longest_piece, " bytes");
     require(processor_.LoadFromSerializedProto(model).ok(), file.string(), ": not a usable SentencePiece model");
     SpecialTokens special =
         read_special_tokens(file.parent_path(), [this](const std::string& text) { return id_of(text); });

@@ -15,6 +15,8 @@ namespace zoetrope {
 namespace {
 
 constexpr size_t max_file = 256u << 20;
+constexpr size_t longest_piece =
+    256;  // all lengths up to it are tried at each character; released models stay below 100
 constexpr std::string_view space_mark = "\u2581";
 
 const Json& at_or_null(const Json& object, const char* key) {
@@ -32,7 +34,9 @@ std::string type_of(const Json& part) {
 Unigram::Piece piece_of(Json& item, const std::string& where) {
   require(item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_number(), where,
           ": the vocabulary holds ", short_dump(item), ", which is not a piece and its score");
-  return {std::move(item[0].get_ref<std::string&>()), item[1].get<double>()};
+  auto& text = item[0].get_ref<std::string&>();
+  require(text.size() <= longest_piece, where, ": a piece of more than ", longest_piece, " bytes");
+  return {std::move(text), item[1].get<double>()};
 }
 
 // Takes the pieces out of a file while it is parsed, so that they never are a tree of values: five times the memory.
@@ -151,8 +155,8 @@ int32_t end_token(const Json& processor, const std::string& where) {
          "\" of this form is not supported; one that adds an end token is");
   const std::string name = value_or(single[1]["SpecialToken"], "id", std::string());
   const Json& ids = at_or_null(at_or_null(at_or_null(processor, "special_tokens"), name.c_str()), "ids");
-  require(ids.is_array() && ids.size() == 1 && ids[0].is_number_unsigned(), where, ": post_processor gives no id of ",
-          name, ", the end token");
+  require(ids.is_array() && ids.size() == 1 && ids[0].is_number_unsigned() && ids[0].get<uint64_t>() <= INT32_MAX,
+          where, ": post_processor gives no id of ", name, ", the end token");
   return ids[0].get<int32_t>();
 }
 
@@ -175,6 +179,7 @@ class TokenizerJson : public Tokenizer {
     add_steps(at_or_null(file, "normalizer"), where, steps_);
     eos_ = end_token(at_or_null(file, "post_processor"), where);
     for (const Json& token : at_or_null(file, "added_tokens")) special_.push_back(added_token(token, where));
+    require(special_.size() <= max_special_tokens, where, ": more than ", max_special_tokens, " special tokens");
     std::ranges::stable_sort(special_, std::greater<>{}, [](const SpecialToken& t) { return t.text.size(); });
   }
 

@@ -84,6 +84,15 @@ TEST(Inspect, CallsAModelThatNoRecipeKnowsByWhatItIs) {
   EXPECT_EQ(facts.at("recipes").at("folder").at("recipe"), "wan/folder");
 }
 
+TEST(Inspect, FindsATokenizerThatCannotBeUsed) {
+  const TempFolder folder;
+  write_toy("wan", folder / "toy", 0);
+  const std::string file = folder.put("toy/tokenizer/spiece.model", "\x0a\xff\xff").string();
+  const OrderedJson facts = inspect_model(open_model_folder(folder / "toy"));
+  ASSERT_EQ(facts["problems"].size(), 1u);
+  EXPECT_EQ(facts["problems"][0], file + ": not a usable SentencePiece model");
+}
+
 TEST(Inspect, GuessesWhatAFileIs) {
   const OrderedJson facts = inspect_file(toy_folder() / "vae/diffusion_pytorch_model.safetensors");
   EXPECT_EQ(facts.at("looks_like"), "Wan 2.1 VAE, 16 latent channels");

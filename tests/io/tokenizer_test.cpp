@@ -110,6 +110,34 @@ std::string refusal(const fs::path& folder) {
   return words([&] { Tokenizer::open(folder); });
 }
 
+// A piece as sentencepiece_model.proto has it: its text in field 1, in field 1 of the model.
+std::string model_with_piece(size_t length) {
+  const auto field = [](const std::string& bytes) {
+    std::string text = "\x0a";
+    size_t n = bytes.size();
+    for (; n > 127; n >>= 7) text.push_back(static_cast<char>((n & 0x7F) | 0x80));
+    return text + static_cast<char>(n) + bytes;
+  };
+  return field(field(std::string(length, 'a')));
+}
+
+TEST(Tokenizer, RefusesWhatWouldExhaustTheStackOrTheDay) {
+  const TempFolder folder;
+  const std::string model = folder.put("spiece.model", model_with_piece(1'000'000)).string();
+  EXPECT_EQ(refusal(folder.path()), model + ": a piece of more than 4096 bytes");
+
+  Json config;
+  for (int i = 0; i < 5000; ++i) config["added_tokens_decoder"][cat(i)] = {{"content", cat("token", i)}};
+  fs::copy_file(data / "spiece.model", folder / "spiece.model", fs::copy_options::overwrite_existing);
+  const std::string file = folder.put("tokenizer_config.json", config.dump()).string();
+  EXPECT_EQ(refusal(folder.path()), file + ": more than 4096 special tokens");
+
+  Json long_piece;
+  long_piece["model"] = {{"type", "Unigram"}, {"vocab", Json::array({Json::array({std::string(300, 'a'), 0.0})})}};
+  const std::string json = folder.put("tokenizer.json", long_piece.dump()).string();
+  EXPECT_EQ(refusal(folder.path()), json + ": a piece of more than 256 bytes");
+}
+
 TEST(Tokenizer, NamesWhatIsWrongWithAFolder) {
   const TempFolder folder;
   EXPECT_EQ(refusal(folder / "none"), (folder / "none").string() + ": no such folder");
