@@ -10,7 +10,8 @@ void add_not_built(CLI::App& app, Action& chosen) {
     CLI::App* command = app.add_subcommand(name, "(not built in this version)")->allow_extras();
     command->callback([name, &chosen] {
       chosen = [name]() -> int {
-        fail(Code::unsupported, name, ": not built in this version; generate, inspect, doctor and make-toy are");
+        fail(Code::unsupported, name,
+             ": not built in this version; generate, inspect, doctor, make-toy and parity are");
       };
     });
   }

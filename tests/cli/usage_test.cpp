@@ -113,9 +113,10 @@ TEST(Usage, SaysWhatIsWrongWithAnOption) {
 }
 
 TEST(Usage, SaysWhatIsNotBuilt) {
-  for (const char* command : {"parity", "bench", "eval", "plan", "tune", "serve"})
-    expect_refusal(zoetrope({command, "--json", "x"}),
-                   std::string(command) + ": not built in this version; generate, inspect, doctor and make-toy are");
+  for (const char* command : {"bench", "eval", "plan", "tune", "serve"})
+    expect_refusal(
+        zoetrope({command, "--json", "x"}),
+        std::string(command) + ": not built in this version; generate, inspect, doctor, make-toy and parity are");
   const Words start{"generate", "--model", "x", "--prompt", "a", "--out", "x.mp4"};
   expect_refusal(zoetrope(start + Words{"--ranks", "8"}), "ranks: 8 asked for; this version runs one rank");
   expect_refusal(zoetrope(start + Words{"--config", "a.yml"}),

@@ -90,6 +90,8 @@ TEST(Umt5, BucketsAreThePublishedOnes) {
 
 TEST(Umt5, NamesVariantsThatAreNotBuilt) {
   const auto fault = [](const char* json) { return words([&] { umt5_config(parse_json(json, "test")); }); };
+  EXPECT_EQ(fault(R"({"layer_norm_epsilon": -1})"),
+            "text_encoder: layer_norm_epsilon is -1, above 0 and below 0.1 makes sense");
   EXPECT_EQ(fault(R"({"feed_forward_proj": "relu"})"),
             "text_encoder: feed_forward_proj \"relu\" is not built; gated-gelu is");
   EXPECT_EQ(fault(R"({"relative_attention_num_buckets": 64})"),

@@ -172,6 +172,7 @@ TEST(WanConfig, NamesTheModelsThatAreNotBuilt) {
             "transformer: 48 input channels, so this is Wan 2.2 TI2V-5B; its per-token timesteps and its VAE are not "
             "built, Wan 2.2 T2V-A14B and Wan 2.1 T2V are");
   EXPECT_EQ(fault(R"({"patch_size": [2, 2, 2]})"), "transformer: patch_size [2,2,2] is not built; [1,2,2] is");
+  EXPECT_EQ(fault(R"({"eps": 1e19})"), "transformer: eps is 1e+19, above 0 and below 0.1 makes sense");
   EXPECT_EQ(fault(R"({"num_layers": 0})"), "transformer: num_layers is 0, 1 to 1024 makes sense");
   EXPECT_EQ(fault(R"({"num_layers": 1000000000})"), "transformer: num_layers is 1000000000, 1 to 1024 makes sense");
   EXPECT_EQ(fault(R"({"num_layers": "many"})"), "\"num_layers\" is \"many\", which is a string");
