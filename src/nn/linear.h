@@ -15,11 +15,14 @@ struct Linear {
 
 enum class Bias : bool { no, yes };
 
-// `prefix`.weight [out, in] and, if asked, `prefix`.bias [out].
-void load(Loader& from, Linear& into, const std::string& prefix, int64_t out, int64_t in, Bias bias = Bias::yes);
-// Several of one input width, stacked by rows: one product makes all their outputs, a slice of rows makes one.
+// `prefix`.weight [out, in] and, if asked, `prefix`.bias [out]; or a rank's part: some outputs (axis 0) with their
+// biases, or some inputs (axis 1), where the rank with the first ones has the bias, because the products are summed.
+void load(Loader& from, Linear& into, const std::string& prefix, int64_t out, int64_t in, Bias bias = Bias::yes,
+          const Slice& part = {});
+// Several of one input width, stacked by rows: one product makes all their outputs, a slice of rows makes one. `part`:
+// these outputs of each.
 void load_stacked(Loader& from, Linear& into, const std::vector<std::string>& prefixes, int64_t out_each, int64_t in,
-                  Bias bias = Bias::yes);
+                  Bias bias = Bias::yes, const Slice& part = {});
 
 // x -> down(act(up(x)))
 struct Mlp {

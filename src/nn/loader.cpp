@@ -55,17 +55,23 @@ void Loader::later(Tensor& into, const Shape& shape, DType type, Fill fill) {
 
 void Loader::tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as) {
   expect(key, shape);
-  later(into, as, type_of(key), [=, this](const Tensor& to) { read(key, shape, to); });
+  later(into, as, type_of(key), [=, this](const Tensor& to) { read(key, shape, {}, to); });
 }
 
-void Loader::stacked(Tensor& into, const std::vector<Entry>& parts) {
+void Loader::part(Tensor& into, const std::string& key, const Shape& shape, const Slice& part) {
+  stacked(into, {{key, shape}}, part);
+}
+
+void Loader::stacked(Tensor& into, const std::vector<Entry>& tensors, const Slice& part) {
   int64_t rows = 0;
-  for (const Entry& part : parts) expect(part.key, part.shape), rows += part.shape[0];
-  later(into, parts[0].shape.with(0, rows), type_of(parts[0].key), [=, this](const Tensor& to) {
+  for (const Entry& tensor : tensors) expect(tensor.key, tensor.shape), rows += part.of(tensor.shape)[0];
+  const Entry& first = tensors.front();
+  later(into, part.of(first.shape).with(0, rows), type_of(first.key), [=, this](const Tensor& to) {
     int64_t from = 0;
-    for (const Entry& part : parts) {
-      source_.read(part.key, part.shape, {}, to.rows(from, from + part.shape[0]));
-      from += part.shape[0];
+    for (const Entry& tensor : tensors) {
+      const int64_t end = from + part.of(tensor.shape)[0];
+      read(tensor.key, tensor.shape, part, to.rows(from, end));
+      from = end;
     }
   });
 }
@@ -101,10 +107,10 @@ void Loader::patch(Tensor& into, const std::string& key, const Shape& shape) {
   permuted(into, key, shape, {shape[0], shape.size() / shape[0]}, shape[1]);
 }
 
-void Loader::host(std::vector<float>& into, const std::string& key, const Shape& shape) {
+void Loader::host(std::vector<float>& into, const std::string& key, const Shape& shape, const Slice& part) {
   expect(key, shape);
-  into.assign(static_cast<size_t>(shape.size()), 0.0f);
-  host_.push_back([=, this, &into] { source_.read(key, shape, {}, {into.data(), shape, DType::f32}); });
+  into.assign(static_cast<size_t>(part.of(shape).size()), 0.0f);
+  host_.push_back([=, this, &into] { source_.read(key, shape, part, {into.data(), part.of(shape), DType::f32}); });
 }
 
 void Loader::constant(Tensor& into, const Shape& shape, std::vector<float> values) {
@@ -134,7 +140,7 @@ void Loader::embedding(Tensor& into, const std::vector<std::string>& keys, int64
 
 void Loader::fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to) {
   for (const std::string& key : keys) {
-    read(key, shape, to);
+    read(key, shape, {}, to);
     const auto* bytes = static_cast<const std::byte*>(to.raw());
     if (std::any_of(bytes, bytes + to.bytes(), [](std::byte b) { return (b & std::byte{0x7F}) != std::byte{0}; }))
       return;
@@ -175,16 +181,16 @@ void Loader::check() const {
   require(faults.empty(), component_, ": ", faults);
 }
 
-// A whole tensor. Large ones (an embedding table holds gigabytes) come in blocks of rows.
-void Loader::read(const std::string& key, const Shape& shape, const Tensor& to) {
+// Large ones (an embedding table holds gigabytes) come in blocks of rows.
+void Loader::read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) {
   constexpr int64_t block_bytes = 64 << 20;
-  if (to.bytes() <= block_bytes) return source_.read(key, shape, {}, to);
-  const Tensor table = to.view(shape);
-  const int64_t rows = std::max<int64_t>(1, block_bytes * shape[0] / table.bytes());
-  for (int64_t from = 0; from < shape[0]; from += rows) {
+  if (part.axis != 0 || to.bytes() <= block_bytes) return source_.read(key, shape, part, to);
+  const Tensor table = to.view(part.of(shape));
+  const int64_t rows = std::max<int64_t>(1, block_bytes * table.dim(0) / table.bytes());
+  for (int64_t from = 0; from < table.dim(0); from += rows) {
     c_.check_stop();
-    const int64_t end = std::min(shape[0], from + rows);
-    source_.read(key, shape, {0, from, end}, table.rows(from, end));
+    const int64_t end = std::min(table.dim(0), from + rows);
+    source_.read(key, shape, {0, part.from + from, part.from + end}, table.rows(from, end));
   }
 }
 

@@ -20,8 +20,10 @@ class Loader {
   // The targets must stay where they are until load(). `as` may give the same elements another shape.
   void tensor(Tensor& into, const std::string& key, const Shape& shape) { tensor(into, key, shape, shape); }
   void tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as);
-  // Parts stacked along the first axis: [Q; K; V].
-  void stacked(Tensor& into, const std::vector<Entry>& parts);
+  // A rank's part of one.
+  void part(Tensor& into, const std::string& key, const Shape& shape, const Slice& part);
+  // Several stacked along the first axis, [Q; K; V], or the same part of each.
+  void stacked(Tensor& into, const std::vector<Entry>& tensors, const Slice& part = {});
   // A convolution [O, I, kt, kh, kw] or [O, I, kh, kw] becomes [O', kt, kh, kw, I'], its bias [O']: channels are padded
   // with zeros to the back end's multiple.
   void conv(Tensor& weight, Tensor& bias, const std::string& prefix, const Shape& shape);
@@ -31,11 +33,12 @@ class Loader {
   // Files exist in which one of the names, or each, holds zeros: the first that does not is taken, none is an error.
   void embedding(Tensor& into, const std::vector<std::string>& keys, int64_t rows, int64_t width);
   // fp32 in host memory.
-  void host(std::vector<float>& into, const std::string& key, const Shape& shape);
+  void host(std::vector<float>& into, const std::string& key, const Shape& shape, const Slice& part = {});
 
   // Computed, not stored in any checkpoint: fp32 in the weights region.
   void constant(Tensor& into, const Shape& shape, std::vector<float> values);
 
+  void expect(const std::string& key, const Shape& shape) { used_.push_back({key, shape}); }  // another rank reads it
   void known(const Entry& entry) { known_.push_back(entry); }             // may be there, is not used
   void ignore(std::string part) { ignored_.push_back(std::move(part)); }  // any key with this dotted part
 
@@ -55,14 +58,13 @@ class Loader {
   };
 
   DType type_of(const std::string& key) const;
-  void expect(const std::string& key, const Shape& shape) { used_.push_back({key, shape}); }
   void later(Tensor& into, const Shape& shape, DType type, Fill fill);
   void permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded);
   std::vector<std::string> present(const std::vector<std::string>& keys) const;
   void fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to);
   void check() const;
   bool ignored(const std::string& key) const;
-  void read(const std::string& key, const Shape& shape, const Tensor& to);
+  void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to);
   void place(const Tensor& weight, const Fill& fill);
 
   Ctx& c_;

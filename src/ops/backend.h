@@ -14,14 +14,15 @@ class Backend {
   virtual void attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) = 0;
   virtual void merge_attention(Ctx& c, Partial into, Partial part) = 0;
 
-  virtual void rms_norm(Ctx& c, Tensor x, Tensor w, float eps, Tensor y) = 0;
+  virtual void rms_norm(Ctx& c, Tensor x, Tensor w, float eps, RowSquares whole, Tensor y) = 0;
+  virtual void square_sums(Ctx& c, Heads x, Tensor sums) = 0;
   virtual void layer_norm(Ctx& c, Tensor x, Tensor w, Tensor b, float eps, Tensor y) = 0;
   virtual void modulate(Ctx& c, Tensor x, Modulation m, Tensor y) = 0;
   virtual void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) = 0;
   virtual void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) = 0;
 
   virtual void rope(Ctx& c, Heads x, Rope rope) = 0;
-  virtual void norm_rope(Ctx& c, Heads x, Tensor w, float eps, Rope rope, bool rotate, Heads out) = 0;
+  virtual void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) = 0;
   virtual void copy_heads(Ctx& c, Heads from, Heads to) = 0;
 
   virtual void silu(Ctx& c, Tensor x, Tensor y) = 0;

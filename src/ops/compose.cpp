@@ -6,13 +6,14 @@ Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DT
   return modulate(c, layer_norm(c, x, {}, {}, eps, DType::f32), m, out);
 }
 
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rotary, const Heads& out) {
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rotary, const Heads& out,
+               const RowSquares& whole) {
   Scope scope(c.scratch());
   const Tensor packed = c.empty({x.tokens, x.heads * x.width}, x.dtype());  // [S, N*D]
   copy_heads(c, x, as_heads(packed, x.width));
   const bool together = w.size() == x.heads * x.width;
   const Tensor rows = together ? packed : packed.view({x.tokens * x.heads, x.width});
-  const Tensor normed = rms_norm(c, rows, w, eps, out.dtype()).view({x.tokens, x.heads, x.width});
+  const Tensor normed = rms_norm(c, rows, w, eps, out.dtype(), whole).view({x.tokens, x.heads, x.width});
   copy_heads(c, as_heads(normed, x.width), out);
   if (rotary) rope(c, out, *rotary);
 }

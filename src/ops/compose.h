@@ -5,6 +5,7 @@
 namespace zoetrope::compose {
 
 Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DType out);
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out);
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+               const RowSquares& whole);
 
 }  // namespace zoetrope::compose

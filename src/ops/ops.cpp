@@ -34,6 +34,12 @@ void require_rows(const char* op, const Tensor& table, const Tensor& rows, const
           rows.shape(), " but x is ", x.shape());
 }
 
+void require_whole(const char* op, const RowSquares& whole, int64_t rows, int64_t columns) {
+  if (!whole.sums.defined()) return;
+  require_like(op, "the sums of squares", whole.sums, {rows}, DType::f32);
+  require(whole.columns >= columns, op, ": sums of squares over ", whole.columns, " columns, of which x has ", columns);
+}
+
 double elements(const Tensor& x) { return static_cast<double>(x.size()); }
 
 void require_same_heads(const char* op, const Heads& a, const Heads& b) {
@@ -108,13 +114,22 @@ void merge_attention(Ctx& c, const Partial& into, const Partial& part) {
 
 // ---- norms, modulation, residual --------------------------------------------------------------------------------
 
-Tensor rms_norm(Ctx& c, const Tensor& x, const Tensor& w, float eps, DType out) {
+Tensor rms_norm(Ctx& c, const Tensor& x, const Tensor& w, float eps, DType out, const RowSquares& whole) {
   require_compute("rms_norm", x);
   require(w.defined(), "rms_norm: no weight given");
   require_channels("rms_norm", "w", w, x.dim(-1));
+  require_whole("rms_norm", whole, x.size() / std::max<int64_t>(x.dim(-1), 1), x.dim(-1));
   const Tensor y = c.empty(x.shape(), out);
-  c.run({"rms_norm", 4 * elements(x), bytes(x, w, y)}, [=, &c](Backend& b) { b.rms_norm(c, x, w, eps, y); });
+  c.run({"rms_norm", 4 * elements(x), bytes(x, w, whole.sums, y)},
+        [=, &c](Backend& b) { b.rms_norm(c, x, w, eps, whole, y); });
   return y;
+}
+
+void square_sums(Ctx& c, const Heads& x, const Tensor& sums) {
+  require(is_compute(x.dtype()), "square_sums: x is ", x.dtype(), ", fp32 or bf16 is needed");
+  require_like("square_sums", "sums", sums, {x.tokens}, DType::f32);
+  c.run({"square_sums", 2.0 * static_cast<double>(x.size()), x.bytes() + bytes(sums)},
+        [=, &c](Backend& b) { b.square_sums(c, x, sums); });
 }
 
 Tensor layer_norm(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, float eps, DType out) {
@@ -162,15 +177,20 @@ void rope(Ctx& c, const Heads& x, const Rope& rope) {
   c.run({"rope", 3.0 * static_cast<double>(x.size()), 2 * x.bytes()}, [=, &c](Backend& b) { b.rope(c, x, rope); });
 }
 
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out) {
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+               const RowSquares& whole) {
   require_same_heads("norm_rope", x, out);
-  require(w.rank() == 1 && (w.size() == x.heads * x.width || w.size() == x.width), "norm_rope: w is ", w.shape(),
-          " but x has ", x.heads, " heads of ", x.width);
-  if (!c.traits().fused_glue) return compose::norm_rope(c, x, w, eps, rope, out);
+  const int64_t columns = x.heads * x.width;
+  require(w.rank() == 1 && (w.size() == columns || w.size() == x.width), "norm_rope: w is ", w.shape(), " but x has ",
+          x.heads, " heads of ", x.width);
+  require_whole("norm_rope", whole, x.tokens, columns);
+  require(!whole.sums.defined() || w.size() == columns, "norm_rope: w is ", w.shape(), " for each of ", x.heads,
+          " heads, but sums of squares are given for all of them together");
+  if (!c.traits().fused_glue) return compose::norm_rope(c, x, w, eps, rope, out, whole);
   if (rope) require_rope(x, *rope);
   const Rope tables = rope ? *rope : Rope{};
-  c.run({"norm_rope", 7.0 * static_cast<double>(x.size()), x.bytes() + out.bytes() + bytes(w)},
-        [=, &c, rotate = rope != nullptr](Backend& b) { b.norm_rope(c, x, w, eps, tables, rotate, out); });
+  c.run({"norm_rope", 7.0 * static_cast<double>(x.size()), x.bytes() + out.bytes() + bytes(w, whole.sums)},
+        [=, &c, rotate = rope != nullptr](Backend& b) { b.norm_rope(c, x, w, eps, whole, tables, rotate, out); });
 }
 
 void copy_heads(Ctx& c, const Heads& from, const Heads& to) {

@@ -47,8 +47,19 @@ void merge_attention(Ctx& c, const Partial& into, const Partial& part);
 
 // ---- norms, modulation, residual --------------------------------------------------------------------------------
 
-// y[S, C] = x / sqrt(mean(x^2 over C) + eps) * w[C]
-Tensor rms_norm(Ctx& c, const Tensor& x, const Tensor& w, float eps, DType out);
+// Sums of squares of whole rows, of which x holds some columns: sums[S] fp32, over `columns` of them. Undefined: x
+// holds the rows whole.
+struct RowSquares {
+  Tensor sums;
+  int64_t columns = 0;
+};
+
+// y[S, C] = x / sqrt(mean(x^2 over C) + eps) * w[C]; the mean is whole.sums / whole.columns where that is given.
+Tensor rms_norm(Ctx& c, const Tensor& x, const Tensor& w, float eps, DType out, const RowSquares& whole = {});
+
+// sums[S] = the sum of x^2 over all heads of a token, fp32, in the order of rms_norm: summed over ranks that hold
+// different heads, it makes a RowSquares.
+void square_sums(Ctx& c, const Heads& x, const Tensor& sums);
 
 // y[S, C] = (x - mean) / sqrt(var + eps) * w[C] + b[C]; w and b may be undefined (1 and 0).
 Tensor layer_norm(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, float eps, DType out);
@@ -83,8 +94,9 @@ void rope(Ctx& c, const Heads& x, const Rope& rope);  // in place
 
 // Fused: rms_norm of each token of x, rotary, written to `out` (which may be an exchange slot). w[N*D] norms over all
 // heads together, w[D] each head alone. rope = nullptr: none. Rounds between norm and rotary as the plain form does.
-// out may be x.
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out);
+// out may be x. `whole`: x holds some heads of tokens that are normed over all of theirs, w[N*D] those heads' weights.
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+               const RowSquares& whole = {});
 
 void copy_heads(Ctx& c, const Heads& from, const Heads& to);
 

@@ -2,25 +2,15 @@
 #pragma once
 #include <map>
 
+#include "attn/sharded.h"
 #include "comm/dry/world.h"
 #include "core/dry_rank.h"
 #include "models/wan/transformer.h"
 #include "nn/random.h"
-#include "support/ranks.h"
 
 namespace zoetrope {
 
-struct Case {
-  MeshShape shape;
-  attn::Forms forms = {};
-};
-
-inline std::string words_of(const Case& one) {
-  constexpr const char* names[] = {"separate", "kv_packed", "packed"};
-  return cat(text_of(one.shape), ", ", names[static_cast<size_t>(one.forms.ulysses)],
-             one.forms.pipelined ? ", pipelined" : "");
-}
-inline void PrintTo(const Case& one, std::ostream* out) { *out << words_of(one); }
+using attn::Case;
 
 struct Toy {
   Shape latents{3, 6, 10, 4};  // 45 tokens
@@ -35,6 +25,9 @@ struct Toy {
                    .ffn_dim = 40,
                    .max_positions = 32};
 
+  WanTransformer model(Ctx& c, const Mesh* mesh, nn::Parameters& weights, const attn::Forms& forms = {}) const {
+    return {c, config, weights, dtype, "transformer", mesh, mesh ? attn::make_attention(c, *mesh, forms) : nullptr};
+  }
   MeshHeads heads() const { return {config.heads, config.heads}; }
   int64_t tokens() const { return config.tokens(latents[0], latents[1], latents[2]); }
 
@@ -44,10 +37,10 @@ struct Toy {
   // The second of two steps. `mesh` null: one rank. The log has what forward sends, without the prompt's share.
   Tensor forward(Ctx& c, const Mesh* mesh, const attn::Forms& forms, std::vector<Record>* log) const {
     nn::Random weights(7);
-    const WanTransformer model(c, config, weights, dtype, "transformer", mesh,
-                               mesh ? attn::make_attention(c, *mesh, forms) : nullptr);
+    const WanTransformer model = this->model(c, mesh, weights, forms);
     const StepTable steps = model.steps(c, std::vector<float>{900, 400});
     const Text text = model.encode_text(c, context(c), 9);
+    if (!c.dry()) poison(c.scratch(), 1u << 20);
     if (mesh) mesh->world().session().log = log;
     const Tensor velocity = model.forward(c, noise(c), steps, 1, text);
     if (mesh) mesh->world().session().log = nullptr;
@@ -80,7 +73,7 @@ inline std::vector<MeshRun> on_meshes(const Toy& toy, const std::vector<Case>& c
   Ranks(ranks).run([&](Ctx& c, Comm& world) {
     for (size_t i = 0; i < cases.size(); ++i) {
       const Scope request(c.request()), exchange(c.exchange()), scratch(c.scratch());
-      poison(c.exchange(), 1u << 20), poison(c.scratch(), 1u << 20);
+      poison(c.exchange(), 1u << 20);
       const Mesh mesh(world, cases[i].shape, toy.heads());
       RankRun& run = all[i][static_cast<size_t>(world.rank())];
       run.velocity = values_of(toy.forward(c, &mesh, cases[i].forms, &run.log));

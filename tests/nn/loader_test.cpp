@@ -19,10 +19,12 @@ struct Memory : Parameters {
     for (int64_t i = 0; i < shape.size(); ++i) values[key].push_back(first == 0 ? 0 : first + static_cast<float>(i));
   }
   const Listing* listing() const override { return &shapes; }
-  void read(const std::string& key, const Shape&, const Slice&, const Tensor& to) override {
+  void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) override {
     reads.push_back(key);
     for (int64_t i = 0; i < to.size(); ++i) {
-      const float value = values.at(key)[static_cast<size_t>(i)];
+      const int64_t width = part.of(shape).size() / part.of(shape)[0], row = i / width, column = i % width;
+      const int64_t at = part.axis == 0 ? part.from * width + i : row * shape[1] + part.from + column;
+      const float value = values.at(key)[static_cast<size_t>(at)];
       if (to.dtype() == DType::bf16)
         to.data<bf16>()[i] = bf16(value);
       else
@@ -85,6 +87,36 @@ TEST_F(LoaderTest, StacksPartsByRows) {
   EXPECT_EQ(w.shape(), Shape({4, 2}));
   EXPECT_EQ(floats(w), (std::vector<float>{1, 2, 3, 4, 10, 11, 20, 21}));
   EXPECT_EQ(load.used(), (std::vector<Entry>{{"q", {2, 2}}, {"k", {1, 2}}, {"v", {1, 2}}}));
+}
+
+TEST_F(LoaderTest, ReadsTheSamePartOfEachAndColumnsOfAMatrix) {
+  Ctx c = live();
+  memory.put("q", {4, 2}, 1), memory.put("k", {4, 2}, 10), memory.put("o", {2, 4}, 20), memory.put("b", {4}, 30);
+  Tensor w, o, b;
+  std::vector<float> host;
+  Loader load(c, "t", memory, DType::f32);
+  load.stacked(w, {{"q", {4, 2}}, {"k", {4, 2}}}, {0, 1, 3});
+  load.part(o, "o", {2, 4}, {1, 1, 3});
+  load.part(b, "b", {4}, {0, 1, 3});
+  load.host(host, "o", {2, 4}, {1, 3, 4});
+  load.load();
+  EXPECT_EQ(w.shape(), Shape({4, 2}));
+  EXPECT_EQ(floats(w), (std::vector<float>{3, 4, 5, 6, 12, 13, 14, 15}));
+  EXPECT_EQ(o.shape(), Shape({2, 2}));
+  EXPECT_EQ(floats(o), (std::vector<float>{21, 22, 25, 26}));
+  EXPECT_EQ(floats(b), (std::vector<float>{31, 32}));
+  EXPECT_EQ(host, (std::vector<float>{23, 27}));
+}
+
+TEST_F(LoaderTest, WhatAnotherRankReadsMustBeThereAsWell) {
+  Ctx c = live();
+  Loader load(c, "t", memory, DType::f32);
+  load.expect("bias", {4});
+  EXPECT_EQ(words([&] { load.load(); }), "t: 1 missing (bias)");
+  memory.put("bias", {4}, 1);
+  load.load();
+  EXPECT_TRUE(memory.reads.empty());
+  EXPECT_EQ(load.used(), (std::vector<Entry>{{"bias", {4}}}));
 }
 
 TEST_F(LoaderTest, KeepsWholeNamePartsInFp32) {

@@ -210,11 +210,57 @@ TEST(ChannelNorm, OfZeroIsZero) {
   EXPECT_EQ(values_of(y), std::vector<float>(4));
 }
 
+TEST(SquareSums, OfTheTokensOfAStridedView) {
+  CpuCtx cpu;
+  for (const DType type : types)
+    for (const int64_t heads : {1, 3}) {
+      const Tensor packed = cpu.random({11, 5 * 14}, 1, type, 3), sums = cpu.poisoned({11}, DType::f32);
+      square_sums(cpu, as_heads(packed, 14, heads, 14), sums);
+      const std::vector<double> want = by_rows(packed, [&](const Row& row, size_t) {
+        const Row part(row.begin() + 14, row.begin() + 14 + heads * 14);
+        return Row{square_mean(part) * static_cast<double>(part.size())};
+      });
+      expect_near(sums, want, 1e-6);
+    }
+}
+
+// A rank that holds some columns norms them as one that holds all.
+TEST(RmsNorm, OfAPartOfEachRow) {
+  CpuCtx cpu;
+  for_cases(cpu, [&](const Tensor& x, DType out) {
+    const int64_t columns = x.dim(1);
+    const Tensor w = cpu.random({columns}, 2), sums = cpu.poisoned({13}, DType::f32);
+    square_sums(cpu, as_heads(x, columns), sums);
+    expect_same_bits(rms_norm(cpu, x, w, 1e-6f, out, {sums, columns}), rms_norm(cpu, x, w, 1e-6f, out));
+    fill(cpu, sums, 3);  // of 12 columns elsewhere
+    const Tensor y = rms_norm(cpu, x, w, 1e-6f, out, {sums, columns + 12});
+    expect_near(y,
+                by_rows(x,
+                        [&](Row row, size_t) {
+                          for (size_t i = 0; i < row.size(); ++i)
+                            row[i] *=
+                                double{values_of(w)[i]} / std::sqrt(3.0 / static_cast<double>(columns + 12) + 1e-6);
+                          return row;
+                        }),
+                rounding(out));
+  });
+}
+
 TEST(Norms, RefuseWhatDoesNotFit) {
   CpuCtx cpu;
   const Tensor x = cpu.random({2, 8}, 1), w = cpu.random({6}, 2), table = cpu.random({1, 8}, 3);
   EXPECT_EQ(words([&] { rms_norm(cpu, x, w, 1e-6f, DType::f32); }), "rms_norm: w is [6] but x has 8 channels");
   EXPECT_EQ(words([&] { rms_norm(cpu, x, {}, 1e-6f, DType::f32); }), "rms_norm: no weight given");
+  const Tensor all = cpu.random({8}, 4), two = cpu.random({2}, 5);
+  EXPECT_EQ(words([&] {
+              rms_norm(cpu, x, all, 1e-6f, DType::f32, {all, 8});
+            }),
+            "rms_norm: the sums of squares is [8] fp32, should be [2] fp32");
+  EXPECT_EQ(words([&] {
+              rms_norm(cpu, x, all, 1e-6f, DType::f32, {two, 7});
+            }),
+            "rms_norm: sums of squares over 7 columns, of which x has 8");
+  EXPECT_EQ(words([&] { square_sums(cpu, as_heads(x, 4), all); }), "square_sums: sums is [8] fp32, should be [2] fp32");
   EXPECT_EQ(words([&] { layer_norm(cpu, x, {}, w, 1e-6f, DType::f32); }), "layer_norm: b is [6] but x has 8 channels");
   EXPECT_EQ(words([&] {
               modulate(cpu, x, {table, cpu.random({1, 6}, 1), {}}, DType::f32);

@@ -91,6 +91,34 @@ TEST(NormRope, EqualsItsPlainFormBitForBitAndItsFormula) {
         }
 }
 
+// Two ranks with two heads and one, whose sums of squares are added up, do what one with all three does.
+TEST(NormRope, OfSomeHeadsByTheSquaresOfAll) {
+  CpuCtx cpu, plain(2, false);
+  for (const DType type : types) {
+    const Rope tables = grid(cpu, RopeStyle::adjacent, 15);
+    const Tensor packed = cpu.random({12, 40}, 6, type), w = cpu.random({24}, 7), whole = cpu.poisoned({12, 24}, type);
+    const Heads x = as_heads(packed, 16, 3, 8);
+    norm_rope(cpu, x, w, 1e-6f, &tables, as_heads(whole, 8));
+
+    const Tensor sums = cpu.poisoned({2, 12}, DType::f32);
+    square_sums(cpu, x, sums.row(0));
+    const Tensor at_once = cpu.poisoned({12, 24}, type);
+    norm_rope(cpu, x, w, 1e-6f, &tables, as_heads(at_once, 8), {sums.row(0), 24});
+    expect_same_bits(at_once, whole);
+
+    square_sums(cpu, slice_heads(x, 0, 2), sums.row(0));
+    square_sums(cpu, slice_heads(x, 2, 3), sums.row(1));
+    add(cpu, sums.row(0), sums.row(1));
+    const Tensor fused = cpu.poisoned({12, 24}, type), composed = cpu.poisoned({12, 24}, type);
+    for (const auto& [c, out] : {std::pair<CpuCtx&, const Tensor&>(cpu, fused), {plain, composed}})
+      for (const auto& [from, to] : {std::pair<int64_t, int64_t>{0, 2}, {2, 3}})
+        norm_rope(c, slice_heads(x, from, to), w.rows(8 * from, 8 * to), 1e-6f, &tables,
+                  slice_heads(as_heads(out, 8), from, to), {sums.row(0), 24});
+    expect_same_bits(fused, composed);
+    expect_near(values_of(fused), values_of(whole), rounding(type));
+  }
+}
+
 TEST(CopyHeads, MovesBetweenLayouts) {
   CpuCtx cpu;
   for (const DType type : types) {
@@ -109,6 +137,10 @@ TEST(Rope, RefusesWhatDoesNotFit) {
   EXPECT_EQ(words([&] { rope(cpu, y, grid(cpu, RopeStyle::halves, -1)); }), "rope: offset -1 is negative");
   EXPECT_EQ(words([&] { norm_rope(cpu, y, cpu.random({6}, 1), 1e-6f, nullptr, y); }),
             "norm_rope: w is [6] but x has 2 heads of 8");
+  EXPECT_EQ(words([&] {
+              norm_rope(cpu, y, cpu.random({8}, 1), 1e-6f, nullptr, y, {cpu.random({4}, 1), 32});
+            }),
+            "norm_rope: w is [8] for each of 2 heads, but sums of squares are given for all of them together");
   EXPECT_EQ(words([&] { copy_heads(cpu, x, y); }), "copy_heads: from 4x2x12 to 4x2x8");
 }
 

@@ -2,13 +2,14 @@
 // token ids -> hidden states, over the real tokens only. Axes: n tokens, N heads, D head width, C model width.
 // Rounding: the residual stream, statistics, logits, bias and softmax are fp32; what enters a product is of the compute
 // type. The reference in bf16 also rounds the stream, q k^T and the normalised x before its weight; we do not.
+// With tensor parallelism a rank holds N' heads and a part of the feed-forward, and all tokens; the embedding table is
+// whole on each. Two all_reduce of [n, C] fp32 a layer.
 #pragma once
 #include <span>
 #include <string>
 
 #include "base/json.h"
-#include "comm/comm.h"
-#include "nn/linear.h"
+#include "nn/tensor_parallel.h"
 
 namespace zoetrope {
 
@@ -43,10 +44,11 @@ class Umt5Encoder {
  private:
   struct Block {
     Tensor norm1, norm2;          // [C]
-    nn::Linear qkv, out;          // [3ND, C] stacked, [C, ND]
-    std::vector<float> position;  // [32, N]
+    nn::Linear qkv, out;          // [3N'D, C] stacked, [C, N'D]
+    std::vector<float> position;  // [32, N']
     nn::Linear gate, up, down;    // wi_0, wi_1, wo
   };
+  int64_t heads() const { return tp_.own(config_.heads); }  // N'
   void load(nn::Loader& from);
   Tensor position_bias(Ctx& c, int64_t tokens) const;
   void attend(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const;
@@ -55,7 +57,7 @@ class Umt5Encoder {
   Umt5Config config_;
   DType compute_;
   std::string component_;
-  Comm* tp_;
+  mutable nn::TensorParallel tp_;  // takes a slot of the exchange region when a longer prompt comes
   Tensor embedding_, norm_;
   std::vector<Block> blocks_;
   std::vector<nn::Entry> entries_;

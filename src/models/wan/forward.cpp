@@ -23,6 +23,8 @@ Modulation modulation(const Tensor& table, int64_t first) {
   return {table.rows(first, first + 1), table.rows(first + 1, first + 2), {}};
 }
 
+Tensor flat(const Tensor& o) { return o.view({o.dim(0), o.dim(1) * o.dim(2)}); }  // [S, N, D] -> [S, N*D]
+
 void require_latents(const Tensor& x, const WanConfig& config, const std::string& who) {
   require(x.rank() == 4 && x.dtype() == DType::f32 && x.dim(3) == config.in_channels, who, ": latents are ", x.shape(),
           " ", x.dtype(), ", should be [frames, rows, columns, ", config.in_channels, "] fp32");
@@ -73,11 +75,12 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
 
 attn::Geometry WanTransformer::geometry(const Pass& pass) const {
   const TokenShard& shard = pass.shard;
-  return {config_.heads, config_.heads, config_.width, shard.slot, shard.real, compute_, shard.first, pass.tokens};
+  return {heads(), heads(), config_.width, shard.slot, shard.real, compute_, shard.first, pass.tokens};
 }
 
 void WanTransformer::reserve(const Pass& pass) const {
   attention_->reserve(geometry(pass));
+  tp_.reserve(pass.h.size());
   if (sequence_ranks() > 1)
     velocity_.reserve(sequence_ranks() * pass.shard.slot * head_columns() * bytes_of(DType::f32));
 }
@@ -119,10 +122,10 @@ void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Te
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
   const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
-  WanSelfSource source(n, {block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
+  WanSelfSource source(n, {tp_, block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
                        cat("block.", i, '.'));
-  const Tensor o = attention_->run(c, source).o;      // [S', N, D]
-  const Tensor y = block.out1(c, o.view(n.shape()));  // [S', C]
+  const Tensor o = attention_->run(c, source).o;     // [S', N', D]
+  const Tensor y = tp_.sum(c, block.out1, flat(o));  // [S', C]
   c.tap(cat("block.", i, ".attn1"), y);
   gate_add(c, pass.h, y, rows.rows(2, 3), {});
 }
@@ -131,13 +134,13 @@ void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Te
 void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
-  const int64_t heads = config_.heads, width = config_.width;
+  const int64_t width = config_.width;
   const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S', C]
   const Heads q = as_heads(block.q2(c, n), width);
-  norm_rope(c, q, block.norm_q2, config_.eps, nullptr, q);
-  const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C]
-  const Tensor o = attention(c, q, as_heads(kv, 0, heads, width), as_heads(kv, config_.dim(), heads, width)).o;
-  const Tensor y = block.out2(c, o.view(n.shape()));  // [S', C]
+  tp_.norm_rope(c, {{q, block.norm_q2, q}}, config_.dim(), config_.eps, nullptr);
+  const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C']
+  const Tensor o = attention(c, q, as_heads(kv, 0, heads(), width), as_heads(kv, heads() * width, heads(), width)).o;
+  const Tensor y = tp_.sum(c, block.out2, flat(o));  // [S', C]
   c.tap(cat("block.", i, ".attn2"), y);
   gate_add(c, pass.h, y, {}, {});
 }
@@ -145,7 +148,8 @@ void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
 void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
   Scope scope(c.scratch());
   const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S', C]
-  const Tensor y = blocks_[i].ffn(c, n);
+  const Tensor wide = blocks_[i].up(c, n, {.act = Act::gelu_tanh});  // [S', this rank's part of ffn_dim]
+  const Tensor y = tp_.sum(c, blocks_[i].down, wide);                // [S', C]
   c.tap(cat("block.", i, ".ffn"), y);
   gate_add(c, pass.h, y, rows.rows(5, 6), {});
 }

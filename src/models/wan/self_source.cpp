@@ -5,7 +5,7 @@
 namespace zoetrope {
 namespace {
 
-// Are q, k, v the three column ranges of one matrix [S, 3C]?
+// Are q, k, v the three column ranges of one matrix [S, 3C']?
 bool one_matrix(const Heads& q, const Heads& k, const Heads& v) {
   const int64_t columns = q.heads * q.width;
   const bool same = q.buf.raw() == k.buf.raw() && q.buf.raw() == v.buf.raw() && q.row == k.row && q.row == v.row;
@@ -25,13 +25,17 @@ Heads WanSelfSource::project(Ctx& c, int64_t part) const {
   const int64_t dim = geo.heads * geo.width;
   const nn::Linear& all = weights_.qkv;
   const nn::Linear rows{all.w.rows(part * dim, (part + 1) * dim), all.b.rows(part * dim, (part + 1) * dim)};
-  return as_heads(rows(c, x_), geo.width);  // [S, C]
+  return as_heads(rows(c, x_), geo.width);  // [S, C']
 }
 
 Heads WanSelfSource::rotated(Ctx& c, const Heads& from, const Tensor& norm, const Heads* want) const {
   const Heads to = want ? *want : from;
-  norm_rope(c, from, norm, weights_.eps, &rope_, to);
+  rotate(c, {{from, norm, to}});
   return to;
+}
+
+void WanSelfSource::rotate(Ctx& c, const std::vector<nn::TensorParallel::Normed>& parts) const {
+  weights_.tp.norm_rope(c, parts, x_.dim(1), weights_.eps, &rope_);
 }
 
 Heads WanSelfSource::q(Ctx& c, const Heads* want) {
@@ -55,11 +59,10 @@ Heads WanSelfSource::v(Ctx& c, const Heads* want) {
 
 bool WanSelfSource::packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) {
   const bool in_place = one_matrix(q, k, v);
-  const Tensor all = in_place ? q.buf : c.empty({geo.tokens, 3 * geo.heads * geo.width}, geo.dtype);  // [S, 3C]
+  const Tensor all = in_place ? q.buf : c.empty({geo.tokens, 3 * geo.heads * geo.width}, geo.dtype);  // [S, 3C']
   weights_.qkv.into(c, x_, all);
   const auto part = [&](int64_t i) { return as_heads(all, i * geo.heads * geo.width, geo.heads, geo.width); };
-  rotated(c, part(0), weights_.norm_q, &q);
-  rotated(c, part(1), weights_.norm_k, &k);
+  rotate(c, {{part(0), weights_.norm_q, q}, {part(1), weights_.norm_k, k}});
   if (!in_place) copy_heads(c, part(2), v);
   tap(c, "q", q), tap(c, "k", k), tap(c, "v", v);
   return true;

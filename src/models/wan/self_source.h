@@ -3,15 +3,16 @@
 #include <string>
 
 #include "attn/attention.h"
-#include "nn/linear.h"
+#include "nn/tensor_parallel.h"
 
 namespace zoetrope {
 
 class WanSelfSource : public attn::Source {
  public:
   struct Weights {
-    const nn::Linear& qkv;  // [3C, C]
-    const Tensor &norm_q, &norm_k;
+    const nn::TensorParallel& tp;
+    const nn::Linear& qkv;          // [3C', C], C' = D times the heads of this rank
+    const Tensor &norm_q, &norm_k;  // [C']
     float eps;
   };
   // x[S, C]: the layer's normed input. `tap` is the prefix of the taps' names. All are borrowed.
@@ -26,6 +27,7 @@ class WanSelfSource : public attn::Source {
  private:
   Heads project(Ctx& c, int64_t part) const;
   Heads rotated(Ctx& c, const Heads& from, const Tensor& norm, const Heads* want) const;
+  void rotate(Ctx& c, const std::vector<nn::TensorParallel::Normed>& parts) const;
   void tap(Ctx& c, const char* name, const Heads& x) const;
 
   const Tensor& x_;

@@ -11,6 +11,8 @@ namespace {
 void refuse_mesh(const MeshShape& shape, const WanConfig& config, const std::string& who) {
   const std::string why = objection(shape, {config.heads, config.heads});
   require(why.empty(), who, ": ", text_of(shape), ": ", why);
+  require(shape.tp <= config.ffn_dim, who, ": ", text_of(shape), ": more than the ", config.ffn_dim,
+          " numbers of ffn_dim");
 }
 
 }  // namespace
@@ -23,9 +25,8 @@ WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& 
       component_(component),
       mesh_(mesh),
       attention_(std::move(attention)),
+      tp_(c, mesh ? &mesh->tp() : nullptr),
       velocity_(c.exchange()) {
-  if (mesh_ && mesh_->shape().tp > 1)
-    fail(Code::unsupported, component_, ": ", text_of(mesh_->shape()), " is not built yet, tp 1 is");
   if (mesh_) refuse_mesh(mesh_->shape(), config_, component_);
   if (!attention_) attention_ = mesh_ ? attn::make_attention(c, *mesh_) : std::make_unique<attn::Dense>();
   nn::Loader loader(c, component, parameters, compute,
@@ -59,26 +60,27 @@ void WanTransformer::load(nn::Loader& from) {
 }
 
 void WanTransformer::load_block(nn::Loader& from, Block& block, const std::string& prefix) const {
-  const int64_t dim = config_.dim();
+  const int64_t dim = config_.dim(), ffn = config_.ffn_dim, unit = tp_.unit_of(ffn);
+  const nn::Slice own_heads = tp_.outputs(dim, config_.width), from_heads = tp_.inputs(dim, config_.width);
   from.tensor(block.table, prefix + "scale_shift_table", {1, 6, dim}, {6, dim});
 
   const std::string self = prefix + "attn1.";
-  nn::load_stacked(from, block.qkv, {self + "to_q", self + "to_k", self + "to_v"}, dim, dim);
-  from.tensor(block.norm_q1, self + "norm_q.weight", {dim});
-  from.tensor(block.norm_k1, self + "norm_k.weight", {dim});
-  nn::load(from, block.out1, self + "to_out.0", dim, dim);
+  nn::load_stacked(from, block.qkv, {self + "to_q", self + "to_k", self + "to_v"}, dim, dim, nn::Bias::yes, own_heads);
+  from.part(block.norm_q1, self + "norm_q.weight", {dim}, own_heads);
+  from.part(block.norm_k1, self + "norm_k.weight", {dim}, own_heads);
+  nn::load(from, block.out1, self + "to_out.0", dim, dim, nn::Bias::yes, from_heads);
 
   const std::string cross = prefix + "attn2.";
   from.tensor(block.norm2_w, prefix + "norm2.weight", {dim});
   from.tensor(block.norm2_b, prefix + "norm2.bias", {dim});
-  nn::load(from, block.q2, cross + "to_q", dim, dim);
-  nn::load_stacked(from, block.kv2, {cross + "to_k", cross + "to_v"}, dim, dim);
-  from.tensor(block.norm_q2, cross + "norm_q.weight", {dim});
-  from.tensor(block.norm_k2, cross + "norm_k.weight", {dim});
-  nn::load(from, block.out2, cross + "to_out.0", dim, dim);
+  nn::load(from, block.q2, cross + "to_q", dim, dim, nn::Bias::yes, own_heads);
+  nn::load_stacked(from, block.kv2, {cross + "to_k", cross + "to_v"}, dim, dim, nn::Bias::yes, own_heads);
+  from.part(block.norm_q2, cross + "norm_q.weight", {dim}, own_heads);
+  from.part(block.norm_k2, cross + "norm_k.weight", {dim}, own_heads);
+  nn::load(from, block.out2, cross + "to_out.0", dim, dim, nn::Bias::yes, from_heads);
 
-  nn::load(from, block.ffn.up, prefix + "ffn.net.0.proj", config_.ffn_dim, dim);
-  nn::load(from, block.ffn.down, prefix + "ffn.net.2", dim, config_.ffn_dim);
+  nn::load(from, block.up, prefix + "ffn.net.0.proj", ffn, dim, nn::Bias::yes, tp_.outputs(ffn, unit));
+  nn::load(from, block.down, prefix + "ffn.net.2", dim, ffn, nn::Bias::yes, tp_.inputs(ffn, unit));
 }
 
 // The embedder runs in fp32; its result is rounded to the compute type before and after time_proj, as the reference
@@ -98,8 +100,9 @@ StepTable WanTransformer::steps(Ctx& c, std::span<const float> timesteps) const 
   return table;
 }
 
+// All blocks' keys are normed together: on a mesh with tp that is one collective.
 Text WanTransformer::encode_text(Ctx& c, const Tensor& context, int64_t real_rows) const {
-  const int64_t rows = WanConfig::text_rows, dim = config_.dim();
+  const int64_t rows = WanConfig::text_rows, dim = heads() * config_.width;
   require(context.shape() == Shape({rows, config_.text_dim}), component_, ": text is ", context.shape(),
           ", should be [", rows, ", ", config_.text_dim, "]");
   require(real_rows > 0 && real_rows <= rows, component_, ": ", real_rows, " real rows of text, 1 to ", rows,
@@ -108,12 +111,15 @@ Text WanTransformer::encode_text(Ctx& c, const Tensor& context, int64_t real_row
   Scope scope(c.scratch());
   const Tensor embedded = text_(c, cast(c, context, compute_));  // [512, C]
   c.tap("text", embedded);
+  std::vector<nn::TensorParallel::Normed> keys;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const Tensor kv = text.kv.row(static_cast<int64_t>(i));  // [512, 2C]
+    const Tensor kv = text.kv.row(static_cast<int64_t>(i));  // [512, 2C']
     blocks_[i].kv2.into(c, embedded, kv);
-    const Heads k = as_heads(kv, 0, config_.heads, config_.width);
-    norm_rope(c, k, blocks_[i].norm_k2, config_.eps, nullptr, k);
+    const Heads k = as_heads(kv, 0, heads(), config_.width);
+    keys.push_back({k, blocks_[i].norm_k2, k});
   }
+  tp_.reserve(config_.layers * rows);
+  tp_.norm_rope(c, keys, config_.dim(), config_.eps, nullptr);
   return text;
 }
 

@@ -4,17 +4,19 @@
 // in short: residual stream, modulation and time embedder fp32, the operands of products in the compute type.
 //
 // On a mesh the ranks of the sequence group hold S' = ceil(S/P) tokens each, from the patches to the velocity's: the
-// strategy's collectives, and one all_gather at the end. A tap sees this rank's tokens, layout padding last.
+// strategy's collectives, and one all_gather at the end. The ranks of the tp group hold N' = N/T heads and a part of
+// the feed-forward, of the same tokens; C' = N'*D. A tap sees this rank's tokens, layout padding last, and its heads.
+// docs/parallelism.md counts what is sent.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "attn/strategy.h"
-#include "comm/slot.h"
 #include "mesh/shard.h"
 #include "models/wan/config.h"
 #include "nn/linear.h"
 #include "nn/rope.h"
+#include "nn/tensor_parallel.h"
 
 namespace zoetrope {
 
@@ -26,7 +28,7 @@ struct StepTable {
 
 // What depends on the prompt and the expert alone.
 struct Text {
-  Tensor kv;         // [L, 512, 2C]: normed keys and values of each block's cross-attention
+  Tensor kv;         // [L, 512, 2C']: normed keys and values of each block's cross-attention, of this rank's heads
   int64_t real = 0;  // rows of the prompt; the others are all alike, and attended too
 };
 
@@ -54,18 +56,19 @@ class WanTransformer {
  private:
   struct Block {
     Tensor table;              // [6, C] fp32, added to tproj
-    nn::Linear qkv, out1;      // self-attention, [3C, C] stacked
-    Tensor norm_q1, norm_k1;   // [C]
+    nn::Linear qkv, out1;      // self-attention, [3C', C] stacked, [C, C']
+    Tensor norm_q1, norm_k1;   // [C']
     Tensor norm2_w, norm2_b;   // [C] fp32: the affine norm before cross-attention
-    nn::Linear q2, kv2, out2;  // cross-attention, keys and values stacked
-    Tensor norm_q2, norm_k2;   // [C]
-    nn::Mlp ffn;
+    nn::Linear q2, kv2, out2;  // cross-attention, [C', C], [2C', C], [C, C']
+    Tensor norm_q2, norm_k2;   // [C']
+    nn::Linear up, down;       // feed-forward: this rank's part of its width
   };
   struct Pass;  // one forward: residual stream, this step's rows, rotary tables
 
   void load(nn::Loader& from);
   void load_block(nn::Loader& from, Block& block, const std::string& prefix) const;
 
+  int64_t heads() const { return tp_.own(config_.heads); }  // N'
   int sequence_ranks() const { return mesh_ ? mesh_->sequence().size() : 1; }
   int64_t head_columns() const { return config_.patch_rows * config_.patch_columns * config_.out_channels; }
   attn::Geometry geometry(const Pass& pass) const;
@@ -89,7 +92,8 @@ class WanTransformer {
   Tensor table_;  // [2, C] fp32: shift and scale of the output, added to temb
   std::vector<Block> blocks_;
   nn::RopeTables rope_;
-  mutable Slot velocity_;  // what all ranks' tokens make of it, on its way
+  mutable nn::TensorParallel tp_;  // these two take slots of the exchange region when a larger shape comes
+  mutable Slot velocity_;          // of all ranks' tokens
   std::vector<nn::Entry> entries_;
 };
 

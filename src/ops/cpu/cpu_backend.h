@@ -18,7 +18,8 @@ class CpuBackend final : public Backend {
   void attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) override;
   void merge_attention(Ctx& c, Partial into, Partial part) override;
   // norm.cpp
-  void rms_norm(Ctx& c, Tensor x, Tensor w, float eps, Tensor y) override;
+  void rms_norm(Ctx& c, Tensor x, Tensor w, float eps, RowSquares whole, Tensor y) override;
+  void square_sums(Ctx& c, Heads x, Tensor sums) override;
   void layer_norm(Ctx& c, Tensor x, Tensor w, Tensor b, float eps, Tensor y) override;
   void modulate(Ctx& c, Tensor x, Modulation m, Tensor y) override;
   void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) override;
@@ -26,7 +27,7 @@ class CpuBackend final : public Backend {
   void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
   // rope.cpp
   void rope(Ctx& c, Heads x, Rope rope) override;
-  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, Rope rope, bool rotate, Heads out) override;
+  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) override;
   void copy_heads(Ctx& c, Heads from, Heads to) override;
   // elementwise.cpp
   void silu(Ctx& c, Tensor x, Tensor y) override;

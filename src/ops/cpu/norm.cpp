@@ -68,10 +68,24 @@ const float* row_of(const Tensor& table, const Tensor& rows, int64_t s) {
 
 }  // namespace
 
-void CpuBackend::rms_norm(Ctx& c, Tensor x, Tensor w, float eps, Tensor y) {
+void CpuBackend::rms_norm(Ctx& c, Tensor x, Tensor w, float eps, RowSquares whole, Tensor y) {
   const Floats weight(w, w.size(), 1.0f);
-  for_rows(c.pool(), x, y,
-           [&](const auto* from, auto* to, int64_t, int64_t n) { rms_norm_row(from, weight.data(), n, eps, to); });
+  const float* squares = whole.sums.defined() ? whole.sums.data<float>() : nullptr;
+  for_rows(c.pool(), x, y, [&](const auto* from, auto* to, int64_t s, int64_t n) {
+    if (squares)
+      rms_scale_row(from, weight.data(), n, squares[s], whole.columns, eps, to);
+    else
+      rms_norm_row(from, weight.data(), n, eps, to);
+  });
+}
+
+void CpuBackend::square_sums(Ctx& c, Heads x, Tensor sums) {
+  const int64_t columns = x.heads * x.width;
+  with_type(x.dtype(), [&]<class X>(X) {
+    c.pool().for_each(x.tokens, std::max<int64_t>(1, piece_elements / columns), [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) sums.data<float>()[s] = square_sum(x.token<X>(s), columns);
+    });
+  });
 }
 
 void CpuBackend::layer_norm(Ctx& c, Tensor x, Tensor w, Tensor b, float eps, Tensor y) {

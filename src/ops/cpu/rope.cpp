@@ -79,17 +79,22 @@ void CpuBackend::rope(Ctx& c, Heads x, Rope rope) {
   });
 }
 
-void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, Rope rope, bool rotate, Heads out) {
+void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) {
   const Floats weight(w, w.size(), 1.0f);
+  const float* squares = whole.sums.defined() ? whole.sums.data<float>() : nullptr;
   const int64_t columns = x.heads * x.width, n = w.size();  // n: what is normed together
   with_type(x.dtype(), [&]<class X>(X) {
     with_type(out.dtype(), [&]<class Y>(Y) {
       c.pool().for_each(x.tokens, tokens_a_piece(x), [&](int64_t begin, int64_t end) {
         Angles angles(rope, x.width);
         for (int64_t s = begin; s < end; ++s) {
-          for (int64_t at = 0; at < columns; at += n)
-            rms_norm_row(static_cast<const X*>(x.token<X>(s)) + at, weight.data(), n, eps, out.token<Y>(s) + at);
-          if (rotate) angles.rotate(out.token<Y>(s), s, x.heads, x.width);
+          const X* from = x.token<X>(s);
+          Y* to = out.token<Y>(s);
+          if (squares)
+            rms_scale_row(from, weight.data(), n, squares[s], whole.columns, eps, to);
+          else
+            for (int64_t at = 0; at < columns; at += n) rms_norm_row(from + at, weight.data(), n, eps, to + at);
+          if (rotate) angles.rotate(to, s, x.heads, x.width);
         }
       });
     });

@@ -27,12 +27,23 @@ void for_rows(const Workers& pool, const Tensor& x, const Tensor& y, F f) {
   });
 }
 
+template <class X>
+[[maybe_unused]] static ZOETROPE_CLONES float square_sum(const X* x, int64_t n) {
+  return sum_of(n, [&](int64_t i) { return load(x[i]) * load(x[i]); });
+}
+
+// y = x * w / sqrt(squares / columns + eps): x are n of a row's columns, squares sums up all of them.
+template <class X, class Y>
+[[maybe_unused]] static ZOETROPE_CLONES void rms_scale_row(const X* x, const float* w, int64_t n, float squares,
+                                                           int64_t columns, float eps, Y* y) {
+  const float inverse = 1.0f / std::sqrt(squares / static_cast<float>(columns) + eps);
+  for (int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inverse * w[i]);
+}
+
 // y = x / sqrt(mean(x^2) + eps) * w
 template <class X, class Y>
-[[maybe_unused]] static ZOETROPE_CLONES void rms_norm_row(const X* x, const float* w, int64_t n, float eps, Y* y) {
-  const float mean = sum_of(n, [&](int64_t i) { return load(x[i]) * load(x[i]); }) / static_cast<float>(n);
-  const float inverse = 1.0f / std::sqrt(mean + eps);
-  for (int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inverse * w[i]);
+void rms_norm_row(const X* x, const float* w, int64_t n, float eps, Y* y) {
+  rms_scale_row(x, w, n, square_sum(x, n), n, eps, y);
 }
 
 }  // namespace zoetrope
