@@ -5,10 +5,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "cli/ask_options.h"
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "cli/type_options.h"
 #include "engine/contact_sheet.h"
 #include "engine/engine.h"
 #include "io/prompt.h"
@@ -19,10 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string model, prompt, prompt_file, out, config, device = "cpu", dtype = "fp32", vae_dtype, report, sheet;
+  std::string model, prompt, prompt_file, out, config, device = "cpu", report, sheet;
   int ranks = 1, processes = 1, threads = 0;
   bool quiet = false;
   AskOptions ask;
+  TypeOptions types;
   CLI::Option* prompt_given = nullptr;
 };
 
@@ -59,13 +63,13 @@ void require_single(const Options& o) {
 EngineConfig engine_config(const Options& o, const World& world) {
   EngineConfig config;
   config.device = parse_device(o.device);
-  config.dtype = parse_dtype(o.dtype);
-  config.vae_dtype = o.vae_dtype.empty() ? config.dtype : parse_dtype(o.vae_dtype);
+  config.dtype = o.types.dtype();
+  config.vae_dtype = o.types.vae_dtype();
   config.threads = o.threads;
   if (o.model.starts_with(random_prefix))
     config.random_model = o.model.substr(std::string_view(random_prefix).size());
   else
-    config.model = resolve_model(o.model, world.hub);
+    config.model = find_model(o.model, world.hub), config.model_name = o.model;
   return config;
 }
 
@@ -73,8 +77,8 @@ void print_result(const Json& report, bool quiet) {
   const Json& out = report.at("output");
   std::printf("%s\n", out.at("path").get<std::string>().c_str());
   if (quiet) return;
-  std::fprintf(stderr, "%dx%d, %d frames at %d fps, %s, seed %s\n", out.at("width").get<int>(),
-               out.at("height").get<int>(), out.at("num_frames").get<int>(), out.at("fps").get<int>(),
+  std::fprintf(stderr, "%dx%d, %s at %d fps, %s, seed %s\n", out.at("width").get<int>(), out.at("height").get<int>(),
+               plural(out.at("num_frames"), "frame").c_str(), out.at("fps").get<int>(),
                report.at("recipe").get<std::string>().c_str(), report.at("seed").dump().c_str());
   const Json& t = report.at("timings_s");
   std::fprintf(stderr, "load %.1f s, text %.1f s, denoise %.1f s, decode %.1f s, encode %.1f s, total %.1f s\n",
@@ -132,9 +136,7 @@ int generate(const Options& o, const World& world) {
 void add_generate(CLI::App& app, const World& world, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "make a video from a prompt");
-  command->add_option("--model", o->model, "folder, owner/name in the local hub cache, or random:NAME")
-      ->type_name("MODEL")
-      ->required();
+  command->add_option("--model", o->model, model_help())->type_name("MODEL")->required();
   o->prompt_given = command->add_option("--prompt", o->prompt, "what the video should show");
   command->add_option("--prompt-file", o->prompt_file, "file with the prompt; - reads standard input")
       ->type_name("FILE");
@@ -143,11 +145,9 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
       ->required();
   o->ask.add(*command);
   command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
-  command->add_option("--dtype", o->dtype, "type of weights and matrix products")
-      ->type_name("fp32|bf16")
-      ->capture_default_str();
-  command->add_option("--vae-dtype", o->vae_dtype, "the same for the VAE; default: as --dtype")->type_name("fp32|bf16");
-  command->add_option("--threads", o->threads, "CPU threads; default: all")->type_name("N");
+  o->types.add(*command);
+  command->add_option("--threads", o->threads, "CPU threads; 0, the default: one for each of the machine's")
+      ->type_name("N");
   command->add_option("--ranks", o->ranks, "ranks of the mesh")->type_name("N");
   command->add_option("--processes", o->processes, "processes that hold the ranks (CPU)")->type_name("N");
   command->add_option("--config,--visual_gen_args", o->config, "YAML file with mesh and engine settings")

@@ -1,22 +1,49 @@
 #include "cli/open_model.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/error.h"
 #include "models/models.h"
 
 namespace zoetrope::cli {
 namespace {
 
-bool is_preset(const std::string& name) {
-  return std::ranges::any_of(model_presets(), [&](const ModelPreset& preset) { return name == preset.name; });
+std::optional<ModelSource> open_random(const std::string& what) {
+  const bool preset = std::ranges::any_of(model_presets(), [&](const ModelPreset& one) { return what == one.name; });
+  if (preset) return open_random_model(what, 0, nullptr);
+  if (!what.starts_with(random_prefix)) return std::nullopt;
+  return open_random_model(what.substr(std::string_view(random_prefix).size()), 0, nullptr);
 }
 
 }  // namespace
 
+std::string preset_names() {
+  std::string names;
+  for (const ModelPreset& preset : model_presets()) names += cat(names.empty() ? "" : ", ", preset.name);
+  return names;
+}
+
+std::string model_help() {
+  return cat("folder, owner/name in the local hub cache, or random:NAME, random weights in the shapes of ",
+             preset_names());
+}
+
+std::filesystem::path find_model(const std::string& what, const HubCache& hub) {
+  const bool nothing = what.find('/') == std::string::npos && !std::filesystem::exists(what);
+  require(!nothing || what.empty(), what, ": no such folder; give a folder in the Diffusers layout, a Hugging Face ",
+          "name like owner/name, or ", random_prefix, "NAME with one of ", preset_names());
+  return resolve_model(what, hub);
+}
+
 ModelSource open_model(const std::string& what, const HubCache& hub) {
-  const std::string name = what.starts_with(random_prefix) ? what.substr(std::string_view(random_prefix).size()) : what;
-  if (name != what || is_preset(name)) return open_random_model(name, 0, nullptr);
-  return open_model_folder(resolve_model(what, hub));
+  if (auto random = open_random(what)) return std::move(*random);
+  return open_model_folder(find_model(what, hub), what);
+}
+
+ModelSource survey_model(const std::string& what, const HubCache& hub) {
+  if (auto random = open_random(what)) return std::move(*random);
+  return zoetrope::survey_model(find_model(what, hub), what);
 }
 
 }  // namespace zoetrope::cli

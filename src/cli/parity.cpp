@@ -9,15 +9,17 @@
 #include "cli/ask_options.h"
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/type_options.h"
 #include "pipeline/facts.h"
 
 namespace zoetrope::cli {
 namespace {
 
 struct Options {
-  std::string model, config, device = "cpu", dtype = "fp32", vae_dtype, json;
+  std::string model, config, device = "cpu", json;
   int sweep = 0;
   AskOptions ask;
+  TypeOptions types;
 };
 
 // Small, with an odd number of tokens a frame: what any mesh must cope with, in seconds on a toy.
@@ -99,8 +101,7 @@ int parity(const Options& o, const World& world) {
   Ask ask = o.ask.ask();
   fill_defaults(ask);
   const Request request = resolve(ask, model_info(source), 0);
-  const DType dtype = parse_dtype(o.dtype);
-  const Parity one(source, request, dtype, o.vae_dtype.empty() ? dtype : parse_dtype(o.vae_dtype));
+  const Parity one(source, request, o.types.dtype(), o.types.vae_dtype());
   print_head(request);
   OrderedJson rows = OrderedJson::array();
   size_t missed = 0;
@@ -112,7 +113,8 @@ int parity(const Options& o, const World& world) {
   }
   std::printf("%zu of %zu within every bound\n", rows.size() - missed, rows.size());
   if (!o.json.empty())
-    write_file(o.json, OrderedJson{{"model", source.name}, {"dtype", o.dtype}, {"rows", rows}}.dump(2) + "\n");
+    write_file(o.json,
+               OrderedJson{{"model", source.name}, {"dtype", name(o.types.dtype())}, {"rows", rows}}.dump(2) + "\n");
   return missed == 0 ? 0 : 1;
 }
 
@@ -121,16 +123,11 @@ int parity(const Options& o, const World& world) {
 void add_parity(CLI::App& app, const World& world, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("parity", "compare meshes of ranks with one rank, number by number");
-  command->add_option("--model", o->model, "folder, owner/name in the local hub cache, or random:NAME")
-      ->type_name("MODEL")
-      ->required();
+  command->add_option("--model", o->model, model_help())->type_name("MODEL")->required();
   command->add_option("--config,--visual_gen_args", o->config, "YAML file with the mesh to compare")->type_name("FILE");
   command->add_option("--sweep", o->sweep, "every legal mesh of N ranks, in each form")->type_name("N");
   command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
-  command->add_option("--dtype", o->dtype, "type of weights and matrix products")
-      ->type_name("fp32|bf16")
-      ->capture_default_str();
-  command->add_option("--vae-dtype", o->vae_dtype, "the same for the VAE; default: as --dtype")->type_name("fp32|bf16");
+  o->types.add(*command);
   command->add_option("--json", o->json, "write the rows as JSON")->type_name("FILE");
   o->ask.add(*command);
   command->footer(

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/units.h"
 #include "config/fields.h"
 #include "config/resources.h"
 

@@ -21,6 +21,7 @@ namespace zoetrope {
 
 struct EngineConfig {
   std::filesystem::path model;  // folder; empty: `random_model`
+  std::string model_name;       // what the user calls it, for reports and messages; empty: the folder
   std::string random_model;     // preset of random:NAME
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::f32, vae_dtype = DType::f32;

@@ -91,7 +91,7 @@ const Component& ModelFolder::at(std::string_view name) const {
   return *found;
 }
 
-ModelFolder read_model_folder(const fs::path& folder) {
+ModelFolder survey_model_folder(const fs::path& folder) {
   check_is_model_folder(folder);
   const fs::path index = folder / "model_index.json";
   const std::string where = index.string();
@@ -103,18 +103,25 @@ ModelFolder read_model_folder(const fs::path& folder) {
   if (std::ranges::find(known_classes, model.class_name) == std::end(known_classes))
     fail(Code::unsupported, where, ": pipeline class \"", model.class_name, "\" is not known; known are ",
          join(known_classes));
-  std::vector<std::string> missing;
   for (const auto& [key, value] : json.items()) {
     if (!names_a_component(key, value)) {
       if (!key.starts_with('_')) model.settings[key] = value;
       continue;
     }
     const auto component = component_of(key, value, folder, where);
-    if (component && !fs::is_directory(component->folder)) missing.push_back(cat(key, "/"));
+    if (component && !fs::is_directory(component->folder)) model.missing.push_back(key);
     if (component) model.components.push_back(*component);
   }
-  require(missing.empty(), where, ": names components that are not there: ", some_of(missing), "; finish the download");
   read_settings(model, where);
+  return model;
+}
+
+ModelFolder read_model_folder(const fs::path& folder) {
+  ModelFolder model = survey_model_folder(folder);
+  std::vector<std::string> missing;
+  for (const std::string& name : model.missing) missing.push_back(name + "/");
+  require(missing.empty(), (folder / "model_index.json").string(),
+          ": names components that are not there: ", some_of(missing), "; finish the download");
   return model;
 }
 

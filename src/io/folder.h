@@ -21,6 +21,7 @@ struct ModelFolder {
   std::filesystem::path path;
   std::string class_name;             // "WanPipeline"
   std::vector<Component> components;  // those that the model has, by name; [null, null] is left out
+  std::vector<std::string> missing;   // of those, the ones whose folder is not there
   Json settings = Json::object();     // the other keys of model_index.json, as they stand
   std::optional<double> boundary_ratio;
   bool expand_timesteps = false;
@@ -33,5 +34,7 @@ struct ModelFolder {
 // what it is: the original Wan layout, a single file, one component, nothing. Error(unsupported): another pipeline
 // class.
 ModelFolder read_model_folder(const std::filesystem::path& folder);
+// The same for whoever wants to know all that is wrong: folders may be missing.
+ModelFolder survey_model_folder(const std::filesystem::path& folder);
 
 }  // namespace zoetrope

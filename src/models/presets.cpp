@@ -33,13 +33,23 @@ constexpr const char* expert = R"({"_class_name": "WanTransformer3DModel", "atte
   "num_attention_heads": 40, "num_layers": 40, "out_channels": 16, "patch_size": [1, 2, 2],
   "qk_norm": "rms_norm_across_heads", "rope_max_seq_len": 1024, "text_dim": 4096})";
 
-constexpr ModelPreset::File wan21_files[] = {
-    {"model_index.json", R"({"_class_name": "WanPipeline", "scheduler": ["diffusers", "UniPCMultistepScheduler"],
-      "text_encoder": ["transformers", "UMT5EncoderModel"], "transformer": ["diffusers", "WanTransformer3DModel"],
-      "vae": ["diffusers", "AutoencoderKLWan"]})"},
+constexpr const char* wan21_index = R"({"_class_name": "WanPipeline",
+  "scheduler": ["diffusers", "UniPCMultistepScheduler"], "text_encoder": ["transformers", "UMT5EncoderModel"],
+  "transformer": ["diffusers", "WanTransformer3DModel"], "vae": ["diffusers", "AutoencoderKLWan"]})";
+
+constexpr ModelPreset::File wan21_small_files[] = {
+    {"model_index.json", wan21_index},
     {"scheduler/scheduler_config.json", scheduler},
     {"text_encoder/config.json", text_encoder},
     {"transformer/config.json", small},
+    {"vae/config.json", vae},
+};
+
+constexpr ModelPreset::File wan21_large_files[] = {
+    {"model_index.json", wan21_index},
+    {"scheduler/scheduler_config.json", scheduler},
+    {"text_encoder/config.json", text_encoder},
+    {"transformer/config.json", expert},
     {"vae/config.json", vae},
 };
 
@@ -56,7 +66,8 @@ constexpr ModelPreset::File a14b_files[] = {
 };
 
 constexpr ModelPreset presets[] = {
-    {"wan2.1-t2v-1.3b", "Wan 2.1 text to video, 1.3 B parameters", wan21_files},
+    {"wan2.1-t2v-1.3b", "Wan 2.1 text to video, 1.3 B parameters", wan21_small_files},
+    {"wan2.1-t2v-14b", "Wan 2.1 text to video, 14 B parameters", wan21_large_files},
     {"wan2.2-t2v-a14b", "Wan 2.2 text to video, two experts of 14 B parameters", a14b_files},
 };
 

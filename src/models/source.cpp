@@ -12,6 +12,23 @@ namespace {
 constexpr const char* weighted_parts[] = {"text_encoder", "transformer", "transformer_2", "vae"};
 constexpr const char* scheduler_file = "scheduler/scheduler_config.json";
 
+ModelSource begin(const ModelFolder& layout, const std::string& name) {
+  ModelSource source;
+  source.name = name.empty() ? layout.path.string() : name;
+  source.folder = layout.path;
+  source.index = read_json(layout.path / "model_index.json");
+  return source;
+}
+
+// The config first: it stays where the weights cannot be opened.
+void open_part(ModelSource& source, const char* part) {
+  const auto folder = source.folder / part, file = folder / "config.json";
+  ModelPart& what =
+      source.parts.emplace(part, ModelPart{read_json(file), file.string(), nullptr, nullptr}).first->second;
+  what.checkpoint = std::make_unique<Checkpoint>(folder);
+  what.weights = std::make_unique<nn::Stored>(*what.checkpoint);
+}
+
 }  // namespace
 
 const ModelPart& ModelSource::at(const std::string& part) const {
@@ -20,21 +37,30 @@ const ModelPart& ModelSource::at(const std::string& part) const {
   return found->second;
 }
 
-ModelSource open_model_folder(const std::filesystem::path& folder) {
+ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name) {
   const ModelFolder layout = read_model_folder(folder);
-  ModelSource source;
-  source.name = folder.string();
-  source.folder = folder;
-  source.index = read_json(folder / "model_index.json");
+  ModelSource source = begin(layout, name);
   source.scheduler = read_json(folder / scheduler_file);
-  for (const char* part : weighted_parts) {
-    const auto* component = layout.find(part);
-    if (!component) continue;
-    const auto file = component->folder / "config.json";
-    auto checkpoint = std::make_unique<Checkpoint>(component->folder);
-    auto weights = std::make_unique<nn::Stored>(*checkpoint);
-    source.parts.emplace(part, ModelPart{read_json(file), file.string(), std::move(checkpoint), std::move(weights)});
-  }
+  for (const char* part : weighted_parts)
+    if (layout.find(part)) open_part(source, part);
+  return source;
+}
+
+ModelSource survey_model(const std::filesystem::path& folder, const std::string& name) {
+  const ModelFolder layout = survey_model_folder(folder);
+  ModelSource source = begin(layout, name);
+  const auto attempt = [&](const std::string& component, auto body) {
+    if (!layout.find(component) || source.faults.contains(component)) return;
+    try {
+      body();
+    } catch (const Error& error) {
+      source.faults[component] = error.what();
+    }
+  };
+  for (const std::string& missing : layout.missing)
+    source.faults[missing] = cat((folder / missing).string(), ": is not there; finish the download");
+  attempt("scheduler", [&] { source.scheduler = read_json(folder / scheduler_file); });
+  for (const char* part : weighted_parts) attempt(part, [&] { open_part(source, part); });
   return source;
 }
 

@@ -26,12 +26,19 @@ struct ModelSource {
   Json index, scheduler;                   // model_index.json, scheduler_config.json
   std::map<std::string, ModelPart> parts;  // text_encoder, transformer, transformer_2, vae
 
+  // Of a survey only: component -> why it cannot be used. One whose config could be read stands among `parts`, too,
+  // without weights.
+  std::map<std::string, std::string> faults;
+
   bool random() const { return folder.empty(); }
   bool has(const std::string& part) const { return parts.contains(part); }
   const ModelPart& at(const std::string& part) const;
 };
 
-ModelSource open_model_folder(const std::filesystem::path& folder);
+// `name` is what the user calls it; empty: the folder.
+ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name = {});
+// As much of it as can be opened, with the faults of the rest. Error only where the folder is no model at all.
+ModelSource survey_model(const std::filesystem::path& folder, const std::string& name = {});
 ModelSource open_random_model(const std::string& preset, uint64_t seed, Pool* pool);
 
 inline constexpr const char* random_prefix = "random:";

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/units.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -117,6 +118,15 @@ TEST(Files, ReplaceWhatALinkLeadsToAndNoDevice) {
   EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_EQ(words([&] { write_file(folder, "x"); }), folder.string() + ": is a folder; name a file");
   fs::remove_all(folder);
+}
+
+TEST(Units, AreForPeople) {
+  EXPECT_EQ(plural(1, "frame") + ", " + plural(5, "frame"), "1 frame, 5 frames");
+  EXPECT_EQ(grouped(14'288'491'584) + " " + grouped(-999) + " " + grouped(-1000), "14,288,491,584 -999 -1,000");
+  EXPECT_EQ(human_bytes(0) + ", " + human_bytes(1023) + ", " + human_bytes(1024), "0 bytes, 1023 bytes, 1.00 KiB");
+  EXPECT_EQ(human_bytes((1 << 20) - 1) + ", " + human_bytes(57'150'000'000), "1.00 MiB, 53.2 GiB");
+  EXPECT_EQ(human_flops(6.5221e15) + ", " + human_flops(999.6e9) + ", " + human_flops(129e9),
+            "6.52 PFLOP, 1.00 TFLOP, 129 GFLOP");
 }
 
 TEST(Deadline, NeverPassesWhenEndless) {

@@ -237,6 +237,34 @@ TEST_F(BadFolder, ThatIsPartOfOne) {
   expect_bad(model + ": no model_index.json here; give a folder in the Diffusers layout (it holds model_index.json)");
 }
 
+// Found by a newcomer: an unfinished download was inspected up to its first fault.
+TEST_F(BadFolder, IsInspectedToItsEnd) {
+  fs::remove_all(model + "/vae");
+  fs::remove(model + "/scheduler/scheduler_config.json");
+  for (const auto& file : fs::directory_iterator(model + "/tokenizer")) fs::remove(file);
+  put("transformer", "");
+  edit_json("text_encoder/config.json", [](Json& json) { json["architectures"] = {"CLIPTextModel"}; });
+  const Ran ran = zoetrope({"inspect", model, "--json", "--cost"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, "");
+  const Json problems = parse_json(ran.out, "inspect").at("problems");
+  const Words about{"/tokenizer", "/text_encoder/config.json: model class \"CLIPTextModel\" is not built",
+                    "/transformer/", "/scheduler/scheduler_config.json: cannot be opened",
+                    "/vae: is not there; finish the download"};
+  EXPECT_EQ(problems.size(), about.size()) << problems.dump(2);
+  for (const std::string& one : about)
+    EXPECT_EQ(
+        std::ranges::count_if(problems, [&](const Json& p) { return p.get<std::string>().starts_with(model + one); }),
+        1)
+        << one << problems.dump(2);
+  const std::string text = zoetrope({"inspect", model}).out;
+  for (const Json& problem : problems) {
+    const auto said = problem.get<std::string>();
+    EXPECT_EQ(text.find(said), text.rfind(said)) << text;  // once
+    EXPECT_NE(text.find("problem: " + said), std::string::npos) << text;
+  }
+}
+
 TEST_F(BadFolder, IsInspectedWithItsProblems) {
   edit_tensors("vae", [](auto& tensors) {
     std::erase_if(tensors, [](const Stored& t) { return t.name == "post_quant_conv.bias"; });

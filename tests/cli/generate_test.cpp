@@ -114,7 +114,11 @@ TEST(Generate, NamesThePresets) {
   const TempFolder folder;
   const Ran ran =
       zoetrope({"generate", "--model", "random:wan2.9", "--prompt", "a", "--out", (folder / "x.mp4").string()});
-  expect_refusal(ran, "random:wan2.9: no such preset; these are: wan2.1-t2v-1.3b, wan2.2-t2v-a14b");
+  expect_refusal(ran, "random:wan2.9: no such preset; these are: wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.2-t2v-a14b");
+  expect_refusal(
+      zoetrope(generate("wan2.9", (folder / "x.mp4").string())),
+      "wan2.9: no such folder; give a folder in the Diffusers layout, a Hugging Face name like owner/name, or "
+      "random:NAME with one of wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.2-t2v-a14b");
 }
 
 TEST(Generate, FindsAModelInTheHubCache) {
@@ -125,8 +129,10 @@ TEST(Generate, FindsAModelInTheHubCache) {
   std::filesystem::create_directory_symlink(toy(), repository / "snapshots/abc");
   Program::Setting setting;
   setting.environment = {{"HF_HUB_CACHE", (folder / "hub").string()}};
-  const Ran ran = zoetrope(generate("someone/toy", (folder / "x.mp4").string()), setting);
+  const std::string report = (folder / "r.json").string();
+  const Ran ran = zoetrope(generate("someone/toy", (folder / "x.mp4").string()) + Words{"--report", report}, setting);
   EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(read_json(report).at("model"), "someone/toy");  // and not where the cache keeps it
 }
 
 }  // namespace

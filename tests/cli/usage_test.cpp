@@ -156,9 +156,22 @@ TEST(Usage, InspectsNamesFoldersAndFiles) {
   EXPECT_EQ(name.status, 0) << name.err;
   const Json facts = parse_json(name.out, "inspect");
   EXPECT_NEAR(facts.at("cost").at("forward_flops").get<double>() / 6.523e15, 1, 1e-3);
+  EXPECT_EQ(facts.at("cost").at("dtype"), "fp32");  // what generate would take
+  const std::string text =
+      zoetrope({"inspect", "random:wan2.1-t2v-14b", "--cost", "--num-frames", "1", "--vae-dtype", "bf16"}).out;
+  for (const char* words :
+       {"Wan 2.1 T2V-14B (WanPipeline)", "recipe original: 1280x720, 81 frames", "random weights, no file",
+        "cost of 1280x720, 1 frame, 50 steps, fp32 (VAE bf16), prompts at their longest\n", " bytes (53.2 GiB)\n",
+        " PFLOP ("})
+    expect_holds(text, words);
+  EXPECT_EQ(text.find("tokenizer"), std::string::npos);
+  expect_refusal(zoetrope({"inspect", "wan3"}),
+                 "wan3: no such folder; give a folder in the Diffusers layout, a Hugging Face name like owner/name, or "
+                 "random:NAME with one of wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.2-t2v-a14b");
   const Ran folder = zoetrope({"inspect", toy().string()});
   EXPECT_EQ(folder.status, 0) << folder.err;
   expect_holds(folder.out, "Toy with one expert (random weights)");
+  expect_holds(folder.out, " MiB in 1 file\n    complete\n");
   const Ran file = zoetrope({"inspect", (toy() / "vae/diffusion_pytorch_model.safetensors").string()});
   EXPECT_EQ(file.status, 0) << file.err;
   expect_holds(file.out, "Wan 2.1 VAE, 16 latent channels");

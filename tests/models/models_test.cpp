@@ -70,7 +70,7 @@ TEST(Models, RefuseUnknownNames) {
   EXPECT_EQ(words([] { class_name_of(Json::object()); }),
             "config.json names no class: neither _class_name nor architectures is there");
   EXPECT_EQ(words([] { model_preset("wan3"); }),
-            "random:wan3: no such preset; these are: wan2.1-t2v-1.3b, wan2.2-t2v-a14b");
+            "random:wan3: no such preset; these are: wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.2-t2v-a14b");
   EXPECT_EQ(words([] { model_preset("wan2.1-t2v-1.3b").config("transformer_2/config.json"); }),
             "random:wan2.1-t2v-1.3b: has no transformer_2/config.json");
 }
