@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace zoetrope {
 
 using Json = nlohmann::json;
@@ -19,6 +21,18 @@ Json read_json(const std::filesystem::path& file, size_t max_bytes = 64u << 20);
 // refused.
 Json parse_yaml(std::string_view text, std::string_view where);
 Json read_yaml(const std::filesystem::path& file, size_t max_bytes = 1u << 20);
+
+// Runs `body`; its errors begin with the file (or other place) that they are about.
+template <class F>
+auto about(std::string_view where, F body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    if (what.starts_with(where)) throw;
+    fail(error.code(), where, ": ", what);
+  }
+}
 
 // A value for a message, cut where it is long.
 std::string short_dump(const Json& value);

@@ -72,8 +72,10 @@ std::string join(std::span<const std::string_view> names) {
 
 void read_settings(ModelFolder& model, const std::string& where) try {
   model.expand_timesteps = value_or(model.settings, "expand_timesteps", false);
-  const double ratio = value_or(model.settings, "boundary_ratio", -1.0);
-  if (ratio >= 0) model.boundary_ratio = ratio;
+  const double absent = -1e9, ratio = value_or(model.settings, "boundary_ratio", absent);
+  if (ratio == absent) return;
+  require(ratio >= 0 && ratio <= 1, "boundary_ratio is ", ratio, ", 0 to 1 makes sense");
+  model.boundary_ratio = ratio;
 } catch (const Error& error) {
   fail(error.code(), where, ": ", error.what());
 }

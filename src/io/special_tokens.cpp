@@ -66,9 +66,12 @@ SpecialTokens read_special_tokens(const std::filesystem::path& folder,
   const auto file = folder / "tokenizer_config.json";
   const Json config = object_in(file);
   Reader reader(id_of, file.string());
-  if (config.contains("added_tokens_decoder")) reader.add_with_ids(config["added_tokens_decoder"]);
-  reader.add_named(config);
-  reader.add_named(object_in(folder / "special_tokens_map.json"));
+  about(file.string(), [&] {
+    if (config.contains("added_tokens_decoder")) reader.add_with_ids(config["added_tokens_decoder"]);
+    reader.add_named(config);
+  });
+  const auto map = folder / "special_tokens_map.json";
+  about(map.string(), [&] { reader.add_named(object_in(map)); });
   for (const char* text : {"<pad>", "</s>", "<unk>"}) reader.add(text, id_of(text));
   std::ranges::stable_sort(reader.tokens.all, std::greater<>{}, [](const SpecialToken& t) { return t.text.size(); });
   return std::move(reader.tokens);

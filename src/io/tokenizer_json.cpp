@@ -228,7 +228,7 @@ std::unique_ptr<Tokenizer> open_tokenizer_json(const std::filesystem::path& path
   Vocabulary vocabulary(where);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const Json json = parse_json(text, where, std::ref(vocabulary));
-  return std::make_unique<TokenizerJson>(json, std::move(vocabulary.pieces), where);
+  return about(where, [&] { return std::make_unique<TokenizerJson>(json, std::move(vocabulary.pieces), where); });
 }
 
 }  // namespace zoetrope

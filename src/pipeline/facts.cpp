@@ -10,16 +10,6 @@
 namespace zoetrope {
 namespace {
 
-// Errors of `body` begin with the file that they are about.
-template <class F>
-auto about(const std::string& file, F body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    fail(error.code(), file, ": ", error.what());
-  }
-}
-
 Role role_of(const std::string& part) {
   if (part == "text_encoder") return Role::text_encoder;
   return part == "vae" ? Role::vae : Role::transformer;

@@ -52,7 +52,9 @@ Grid parse_grid(std::string_view text) {
 
 const char* name(Grid grid) { return grid == Grid::diffusers ? "diffusers" : "native"; }
 
-SchedulerConfig read_scheduler_config(const Json& json, std::string_view where) {
+namespace {
+
+SchedulerConfig parse_scheduler_config(const Json& json, std::string_view where) {
   require(json.is_object(), where, ": not a JSON object");
   const std::string kind = value_or(json, "_class_name", std::string());
   if (kind != "UniPCMultistepScheduler")
@@ -77,13 +79,19 @@ SchedulerConfig read_scheduler_config(const Json& json, std::string_view where) 
   config.sigma_min = value_or(json, "sigma_min", config.sigma_min);
   config.sigma_max = value_or(json, "sigma_max", config.sigma_max);
   config.solver_order = value_or(json, "solver_order", 2);
-  require(config.flow_shift > 0 && std::isfinite(config.flow_shift), where, ": flow_shift ", config.flow_shift,
-          " is not a positive number");
+  require(config.flow_shift >= 1e-3 && config.flow_shift <= 1000, where, ": flow_shift is ", config.flow_shift,
+          ", 0.001 to 1000 makes sense");
   require(config.sigma_min > 0 && config.sigma_max > config.sigma_min, where, ": sigma_min ", config.sigma_min,
           " and sigma_max ", config.sigma_max, " are no range");
   if (config.solver_order != 1 && config.solver_order != 2)
     fail(Code::unsupported, where, ": solver_order ", config.solver_order, "; 1 and 2 are built");
   return config;
+}
+
+}  // namespace
+
+SchedulerConfig read_scheduler_config(const Json& json, std::string_view where) {
+  return about(where, [&] { return parse_scheduler_config(json, where); });
 }
 
 Schedule make_schedule(const SchedulerConfig& config, int steps, Grid grid) {

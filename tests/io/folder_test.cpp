@@ -104,6 +104,8 @@ TEST(ModelFolder, RefusesAnotherClassAndBrokenIndexes) {
   EXPECT_EQ(refusal(folder.path()), index + ": not a JSON object");
   folder.put("model_index.json", R"({"_class_name":"WanPipeline","boundary_ratio":"high"})");
   EXPECT_EQ(refusal(folder.path()), index + ": \"boundary_ratio\" is \"high\", which is a string");
+  folder.put("model_index.json", R"({"_class_name":"WanPipeline","boundary_ratio":875})");
+  EXPECT_EQ(refusal(folder.path()), index + ": boundary_ratio is 875, 0 to 1 makes sense");
 }
 
 TEST(HubCache, IsFoundAsTheHubsOwnToolsDo) {

@@ -80,6 +80,14 @@ TEST(SchedulerConfig, NamesWhatIsNotBuilt) {
             "s.json: solver_order 3; 1 and 2 are built");
 }
 
+TEST(SchedulerConfig, NamesAValueThatMakesNoSense) {
+  const auto read = [](const char* text) { return words([&] { read_scheduler_config(Json::parse(text), "s.json"); }); };
+  EXPECT_EQ(read(R"({"_class_name":"UniPCMultistepScheduler","flow_shift":"x"})"),
+            "s.json: \"flow_shift\" is \"x\", which is a string");
+  EXPECT_EQ(read(R"({"_class_name":"UniPCMultistepScheduler","flow_shift":1e300})"),
+            "s.json: flow_shift is 1e+300, 0.001 to 1000 makes sense");
+}
+
 // The scalar problem of the traces: v = 0.05 x + 0.3 sin(t / 1000) - 0.1.
 double solve(double x, const Schedule& schedule) {
   double last = 0, m1 = 0, m2 = 0;
