@@ -9,7 +9,7 @@ int64_t TensorParallel::own(int64_t n) const { return group_ ? even_share(n, siz
 
 Slice TensorParallel::share(int axis, int64_t n, int64_t unit) const {
   if (size() == 1) return {};
-  require(n % unit == 0 && n / unit >= size(), "tp: ", n, " in units of ", unit, " are too few for ", size(), " ranks");
+  require(n % unit == 0, "tp: ", n, " are no whole units of ", unit);
   const Span units = even_share(n / unit, size(), group_->rank());
   return {axis, units.first * unit, (units.first + units.count) * unit};
 }
@@ -27,7 +27,10 @@ void TensorParallel::reserve(int64_t numbers) {
 Tensor TensorParallel::sum(Ctx& c, const Linear& part, const Tensor& x) const {
   if (size() == 1) return part(c, x);
   const Tensor y = slot_.view({x.dim(0), part.w.dim(0)}, DType::f32);
-  part.into(c, x, y);
+  if (x.size() > 0)
+    part.into(c, x, y);
+  else
+    fill(c, y, 0);
   group_->all_reduce(c, y);
   return x.dtype() == DType::f32 ? y : cast(c, y, x.dtype());
 }

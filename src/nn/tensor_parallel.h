@@ -18,7 +18,8 @@ class TensorParallel {
 
   int size() const { return group_ ? group_->size() : 1; }
 
-  int64_t own(int64_t n) const;  // of n heads, say: as even as they go, the first ranks have one more
+  int64_t own(
+      int64_t n) const;  // of n heads, say: as even as they go, the first ranks have one more, the last maybe none
   // This rank's outputs or inputs of n, in whole units (a head's width) shared like that.
   Slice outputs(int64_t n, int64_t unit) const { return share(0, n, unit); }
   Slice inputs(int64_t n, int64_t unit) const { return share(1, n, unit); }
@@ -27,7 +28,8 @@ class TensorParallel {
 
   void reserve(int64_t numbers);  // in the largest sum; the largest first, see Slot
 
-  // The whole matrix's x w^T + b, rounded once to x's type. x[S, I'], part: [O, I'] -> [S, O]. Good until the next sum.
+  // The whole matrix's x w^T + b, rounded once to x's type. x[S, I'], part: [O, I'] -> [S, O]; I' may be 0.
+  // Good until the next sum.
   Tensor sum(Ctx& c, const Linear& part, const Tensor& x) const;
 
   // Norms each x over the N heads of its tokens (D N = columns) and rotates it, see ops norm_rope. One collective for

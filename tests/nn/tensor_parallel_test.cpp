@@ -84,7 +84,8 @@ TEST(TensorParallel, SharesWholeUnitsAsEvenlyAsTheyGo) {
   };
   EXPECT_EQ(shares(4, 5120, 128), (std::vector<int64_t>{1280, 2560, 3840, 5120}));
   EXPECT_EQ(shares(5, 13824, 16), (std::vector<int64_t>{2768, 5536, 8304, 11072, 13824}));
-  EXPECT_EQ(words([&] { shares(5, 64, 16); }), "tp: 64 in units of 16 are too few for 5 ranks");
+  EXPECT_EQ(shares(5, 64, 16), (std::vector<int64_t>{16, 32, 48, 64, 64}));
+  EXPECT_EQ(words([&] { shares(5, 63, 16); }), "tp: 63 are no whole units of 16");
 
   DryWorld dry(0, 5);
   const auto world = dry.comm();

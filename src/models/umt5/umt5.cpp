@@ -1,7 +1,5 @@
 #include "models/umt5/umt5.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "ops/ops.h"
 
@@ -14,8 +12,8 @@ Umt5Encoder::Umt5Encoder(Ctx& c, const Umt5Config& config, nn::Parameters& param
       component_(component),
       tp_(c, tp),
       blocks_(static_cast<size_t>(config.layers)) {
-  require(tp_.size() <= std::min(config.heads, config.ffn_dim), component_, ": tp ", tp_.size(), " is more than the ",
-          config.heads, " heads or the ", config.ffn_dim, " numbers of d_ff");
+  require(tp_.size() <= config.ffn_dim, component_, ": tp ", tp_.size(), " is more than the ", config.ffn_dim,
+          " numbers of d_ff");
   nn::Loader loader(c, component, parameters, compute);
   load(loader);
   loader.load();
@@ -81,14 +79,19 @@ Tensor Umt5Encoder::forward(Ctx& c, std::span<const int32_t> ids) const {
   return out;
 }
 
-void Umt5Encoder::attend(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const {
-  Scope scope(c.scratch());
-  const Block& block = blocks_[i];
+// This rank's heads of block i [n, N'D]; of more ranks than heads the last have none.
+Tensor Umt5Encoder::heads_of(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const {
   const int64_t inner = heads() * config_.width;
+  if (inner == 0) return c.empty({h.dim(0), 0}, compute_);
+  const Block& block = blocks_[i];
   const Tensor qkv = block.qkv(c, rms_norm(c, h, block.norm1, config_.eps, compute_));  // [n, 3N'D]
   const auto part = [&](int64_t p) { return as_heads(qkv, p * inner, heads(), config_.width); };
-  const Tensor o = attention(c, part(0), part(1), part(2), {.scale = 1, .relative_bias = bias}).o;  // [n, N', D]
-  const Tensor y = tp_.sum(c, block.out, o.view({h.dim(0), inner}));
+  return attention(c, part(0), part(1), part(2), {.scale = 1, .relative_bias = bias}).o.view({h.dim(0), inner});
+}
+
+void Umt5Encoder::attend(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const {
+  Scope scope(c.scratch());
+  const Tensor y = tp_.sum(c, blocks_[i].out, heads_of(c, i, h, bias));
   c.tap(cat("block.", i, ".attn"), y);
   add(c, h, y);
 }

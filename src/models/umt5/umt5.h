@@ -51,6 +51,7 @@ class Umt5Encoder {
   int64_t heads() const { return tp_.own(config_.heads); }  // N'
   void load(nn::Loader& from);
   Tensor position_bias(Ctx& c, int64_t tokens) const;
+  Tensor heads_of(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const;
   void attend(Ctx& c, size_t i, const Tensor& h, const Tensor& bias) const;
   void feed_forward(Ctx& c, size_t i, const Tensor& h) const;
 
