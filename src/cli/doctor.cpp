@@ -1,6 +1,7 @@
-// doctor: one line a check, PASS or FIX with what to do.
+// doctor: one line a check, PASS, FIX with what to do, or INFO about what nobody needs.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -16,9 +17,14 @@ namespace {
 
 struct Check {
   std::string name;
-  bool pass;
-  std::string what;  // what was found, or the command that mends it
+  std::optional<bool> pass;  // none: neither good nor bad
+  std::string what;          // what was found, or the command that mends it
 };
+
+const char* verdict(const Check& check) {
+  if (!check.pass) return "INFO";
+  return *check.pass ? "PASS" : "FIX ";
+}
 
 Check check_encoder(const World& world) {
   try {
@@ -51,14 +57,15 @@ Check check_cpu() {
 Check check_hub(const World& world) {
   const auto folder = world.hub.folder();
   const bool there = !folder.empty() && std::filesystem::is_directory(folder);
-  return {"hub cache", true, there ? folder.string() : "none yet; models are then given as folders"};
+  if (!there) return {"hub cache", std::nullopt, "none yet; models are then given as folders"};
+  return {"hub cache", true, folder.string()};
 }
 
 std::vector<Check> checks(const World& world) {
   return {{"zoetrope", true, ZOETROPE_VERSION " (" ZOETROPE_GIT ")"},
           check_cpu(),
           {"oneDNN", true, onednn_version()},
-          {"cuda", true, "not in this build; --device cpu works"},
+          {"cuda", std::nullopt, "not in this build; --device cpu works"},
           check_encoder(world),
           check_memory_size(),
           check_hub(world)};
@@ -68,11 +75,11 @@ int doctor(const World& world, bool json) {
   bool all = true;
   OrderedJson list = OrderedJson::array();
   for (const Check& check : checks(world)) {
-    all = all && check.pass;
+    all = all && check.pass.value_or(true);
     if (json)
-      list.push_back({{"check", check.name}, {"pass", check.pass}, {"what", check.what}});
+      list.push_back({{"check", check.name}, {"pass", check.pass ? Json(*check.pass) : Json()}, {"what", check.what}});
     else
-      std::printf("%s  %-12s %s\n", check.pass ? "PASS" : "FIX ", check.name.c_str(), check.what.c_str());
+      std::printf("%s  %-12s %s\n", verdict(check), check.name.c_str(), check.what.c_str());
   }
   if (json) std::printf("%s\n", list.dump(2).c_str());
   return all ? 0 : 2;

@@ -23,7 +23,7 @@ std::string times(const Progress& now) {
 std::string bar(const Progress& now, int width) {
   char head[32];
   std::snprintf(head, sizeof head, "%-12s", name(now.stage));
-  if (now.total == 0) return std::string(head) + times(now);
+  if (now.total == 0) return std::string(head) + "...";
   const int full = static_cast<int>(static_cast<int64_t>(width) * now.done / now.total);
   const std::string filled(static_cast<size_t>(full), '#'), rest(static_cast<size_t>(width - full), '-');
   return std::string(head) + "[" + filled + rest + "] " + std::to_string(now.done) + "/" + std::to_string(now.total) +
@@ -32,8 +32,8 @@ std::string bar(const Progress& now, int width) {
 
 std::string progress_line(const Progress& now) {
   std::string text = name(now.stage);
-  if (now.total > 0) text += " " + std::to_string(now.done) + "/" + std::to_string(now.total);
-  return text + ", " + times(now);
+  if (now.total == 0) return text + " ...";
+  return text + " " + std::to_string(now.done) + "/" + std::to_string(now.total) + ", " + times(now);
 }
 
 void ProgressPrinter::operator()(const Progress& now) {

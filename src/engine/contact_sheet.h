@@ -1,4 +1,5 @@
-// Eight frames of a video on one picture, two rows of four, written beside the video itself.
+// Eight frames of a video on one picture, two rows of four, written beside the video itself. A video of fewer frames
+// has all of them in one row.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -19,15 +20,16 @@ class ContactSheet final : public Output {
   void finish(const std::stop_token& stop) override;
   Json facts() const override;
 
-  static constexpr int columns = 4, rows = 2, gap = 2;  // gap: white pixels between frames
-
  private:
+  int cells() const { return columns_ * rows_; }
+  int sheet_width() const;
+  int sheet_height() const;
   bool picked(int frame) const;
   void place(std::span<const uint8_t> rgb, int cell);
 
   std::unique_ptr<Output> video_;
   std::filesystem::path file_;
-  int width_ = 0, height_ = 0, frames_ = 0, seen_ = 0, cell_ = 0;
+  int columns_ = 0, rows_ = 0, width_ = 0, height_ = 0, frames_ = 0, seen_ = 0, cell_ = 0;
   std::vector<uint8_t> sheet_;  // [rows of cells, columns of cells], RGB
 };
 

@@ -126,10 +126,11 @@ Request Engine::resolve(const Ask& ask) const {
 
 std::shared_ptr<Job> Engine::submit(const Ask& ask, std::unique_ptr<Output> output,
                                     std::function<void(const Progress&)> progress) {
-  const Request request = resolve(ask);
+  Request request = resolve(ask);
   const SchedulerConfig scheduler = scheduler_config(source_, request);
   make_schedule(scheduler, request.steps, parse_grid(request.schedule));
-  encode_prompts(*tokenizer_, request);  // a prompt that cannot be encoded is refused here
+  const PromptIds ids = encode_prompts(*tokenizer_, request);  // a prompt that cannot be encoded is refused here
+  request.warnings.insert(request.warnings.end(), ids.warnings.begin(), ids.warnings.end());
   check_latents(request, info_);
   const std::shared_ptr<Job> job(new Job(request, std::move(output), std::move(progress)));
   {

@@ -141,6 +141,9 @@ void check_folder(const std::filesystem::path& target) {
 std::unique_ptr<Output> open_output(const std::filesystem::path& target, const std::filesystem::path& program_folder,
                                     std::string_view path_variable) {
   require(!target.empty(), "out: no name given; use FILE.mp4, FILE.safetensors or a folder for PNG files");
+  require(target != "-",
+          "out: a video is not written to standard output; use FILE.mp4, FILE.safetensors or a folder for ",
+          "PNG files (./- for one of that name)");
   const std::string kind = target.has_filename() ? target.extension().string() : "";
   if (kind.empty()) {
     check_folder(target);

@@ -15,7 +15,7 @@ const char* name(Stage stage);
 
 struct Progress {
   Stage stage = Stage::load;
-  int done = 0, total = 0;  // steps of the denoise, frames of the decode; 0 of 0 while a stage has no measure
+  int done = 0, total = 0;  // steps, frames, parts; a stage without a measure begins at 0 of 0 and ends at 1 of 1
   double seconds = 0;       // since the stage began
 };
 

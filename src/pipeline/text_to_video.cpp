@@ -1,5 +1,7 @@
 #include "pipeline/text_to_video.h"
 
+#include <limits>
+
 #include "base/deadline.h"
 #include "base/error.h"
 #include "config/resources.h"
@@ -23,6 +25,17 @@ void in_stage(Stage stage, F body) {
 
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
+// As many ids as the model has rows, the end token last.
+std::vector<int32_t> fit(std::vector<int32_t> ids, int rows, const char* what, std::vector<std::string>& warnings) {
+  const auto most = static_cast<size_t>(rows);
+  if (ids.size() <= most) return ids;
+  warnings.push_back(cat(what, ": ", ids.size(), " tokens with the end token, the model reads ", rows,
+                         "; what comes later is left out"));
+  ids[most - 1] = ids.back();
+  ids.resize(most);
+  return ids;
+}
+
 std::string cleaned_negative(const Request& request) {
   try {
     return clean_prompt(request.negative_prompt);
@@ -40,9 +53,12 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source) {
 
 PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows) {
   PromptIds ids;
-  ids.positive = tokenizer.encode(clean_prompt(request.prompt), rows);
+  const auto encode = [&](const std::string& text, const char* what) {
+    return fit(tokenizer.encode(text, std::numeric_limits<int>::max()), rows, what, ids.warnings);
+  };
+  ids.positive = encode(clean_prompt(request.prompt), "prompt");
   const std::string negative = cleaned_negative(request);  // checked even where guidance leaves it out: reports show it
-  if (request.guided()) ids.negative = tokenizer.encode(negative, rows);
+  if (request.guided()) ids.negative = encode(negative, "negative prompt");
   return ids;
 }
 
@@ -153,6 +169,7 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
     encode_text(c, guidance, ids, shares);
   });
   timings.text_encode = watch.seconds();
+  hooks.report({Stage::text_encode, 1, 1, timings.text_encode});
 
   watch = {};
   std::optional<UniPC> solver;
@@ -174,6 +191,7 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   hooks.check();
   if (!c.dry() && mesh_.world().rank() == 0) sink.finish(hooks.stop);
   timings.encode = watch.seconds();
+  hooks.report({Stage::encode, 1, 1, timings.encode});
   return facts;
 }
 

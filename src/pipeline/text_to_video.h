@@ -26,6 +26,7 @@ namespace zoetrope {
 // Token ids of a request, end token included.
 struct PromptIds {
   std::vector<int32_t> positive, negative;
+  std::vector<std::string> warnings = {};  // of prompts that are longer than what the model reads
 };
 
 struct Timings {

@@ -29,6 +29,7 @@ Words longer(const std::string& out, const std::string& report) {
 struct Moment {
   const char *name, *seen, *never, *out;
 };
+void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }
 
 class Interrupted : public testing::TestWithParam<Moment> {};
 

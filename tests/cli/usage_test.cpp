@@ -77,7 +77,14 @@ TEST(Usage, DoctorHasALineACheck) {
   const Ran ran = zoetrope({"doctor"});
   EXPECT_EQ(ran.status, 0) << ran.out;
   expect_holds(ran.out, "PASS  mp4 encoder  zoetrope-mp4 ");
-  EXPECT_EQ(parse_json(zoetrope({"doctor", "--json"}).out, "doctor").at(0).at("check"), "zoetrope");
+  Program::Setting bare;
+  bare.environment = {{"HF_HUB_CACHE", "/nowhere"}};
+  expect_holds(zoetrope({"doctor"}, bare).out, "INFO  hub cache    none yet; models are then given as folders\n");
+  const Json checks = parse_json(zoetrope({"doctor", "--json"}, bare).out, "doctor");
+  EXPECT_EQ(checks.at(0).at("check"), "zoetrope");
+  EXPECT_EQ(checks.at(0).at("pass"), true);
+  EXPECT_EQ(checks.back().at("check"), "hub cache");
+  EXPECT_TRUE(checks.back().at("pass").is_null());
 }
 
 TEST(Usage, NamesTheNearestWord) {

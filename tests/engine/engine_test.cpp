@@ -238,15 +238,31 @@ TEST(Engine, ReportsProgressThatOnlyGrowsAndEndsBeforeTheFileIsThere) {
   bool there = true;
   const auto job = engine.submit(small_ask(), open_output(folder / "x.mp4", programs, ""), [&](const Progress& now) {
     seen.emplace_back(now.stage, now.done);
-    there = fs::exists(folder / "x.mp4");
+    if (now.stage < Stage::encode || now.done == 0) there = fs::exists(folder / "x.mp4");
   });
   job->wait();
   EXPECT_EQ(std::ranges::adjacent_find(seen, std::ranges::greater_equal()), seen.end());
   EXPECT_EQ(seen.front(), std::pair(Stage::load, 1));
-  EXPECT_EQ(seen.back(), std::pair(Stage::encode, 0));
+  EXPECT_EQ(seen.back(), std::pair(Stage::encode, 1));
+  for (const Stage stage : {Stage::text_encode, Stage::encode})  // what has no measure says when it ends
+    for (const int done : {0, 1}) EXPECT_EQ(std::ranges::count(seen, std::pair(stage, done)), 1) << name(stage) << done;
   EXPECT_FALSE(there);
   EXPECT_TRUE(fs::exists(folder / "x.mp4"));
   EXPECT_EQ(job->state(), JobState::done);
+}
+
+TEST(Engine, WarnsOfWhatThePromptsHoldBeyondTheModel) {
+  Engine engine(toy_config());
+  Ask ask = small_ask();
+  ask.prompt.clear();
+  for (int i = 0; i < 600; ++i) ask.prompt += " a";
+  const std::string cut = " tokens with the end token, the model reads 512; what comes later is left out";
+  const std::string random = "random weights: this is meant to be noise";
+  EXPECT_EQ(run(engine, ask)["warnings"], Json({random, "prompt: 601" + cut}));
+  ask.negative_prompt = ask.prompt + " a";
+  EXPECT_EQ(run(engine, ask)["warnings"], Json({random, "prompt: 601" + cut, "negative prompt: 602" + cut}));
+  ask.prompt = "a", ask.negative_prompt = "";
+  EXPECT_EQ(run(engine, ask)["warnings"], Json({random}));
 }
 
 TEST(Engine, KeepsLongPromptsOutOfTheHelpersCommandLine) {  // the system bounds one argument to 128 KiB

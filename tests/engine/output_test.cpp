@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/contact_sheet.h"
 #include "engine/jobs.h"
+#include "io/image.h"
 
 namespace zoetrope {
 namespace {
@@ -20,6 +22,9 @@ TEST(Outputs, AreRefusedByTheirWords) {
   EXPECT_EQ(refusal(""), "out: no name given; use FILE.mp4, FILE.safetensors or a folder for PNG files");
   for (const char* name : {".", "./", "..", "/"})
     EXPECT_EQ(refusal(name), cat("out: ", name, " is no name for a new folder; give the frames one of their own"));
+  EXPECT_EQ(refusal("-"),
+            "out: a video is not written to standard output; use FILE.mp4, FILE.safetensors or a folder for PNG files "
+            "(./- for one of that name)");
   for (const char* kind : {"x.mp4", "x.safetensors", "frames", "frames/"})
     EXPECT_EQ(refusal(folder.path() / "none" / kind), "out: " + here + "/none is not a folder; make it first");
   EXPECT_EQ(refusal("/proc/x.mp4"), "out: /proc/x.mp4: cannot be written: No such file or directory");
@@ -59,6 +64,29 @@ TEST(Outputs, LeaveNothingUntilTheyAreFinished) {
       EXPECT_FALSE(fs::exists(folder / name)) << name;
     }
     EXPECT_EQ(folder.count(), 0u) << name;
+  }
+}
+
+// `frames` frames of 16x8, number i in grey 10 i.
+Video sheet_of(int frames) {
+  const TempFolder folder;
+  fs::create_directory(folder / "sheet");
+  ContactSheet sheet(std::make_unique<Kept>(), folder / "sheet/frame_0000.png");
+  sheet.begin(16, 8, frames, 16);
+  for (int i = 0; i < frames; ++i) sheet.frame(std::vector<uint8_t>(16 * 8 * 3, static_cast<uint8_t>(10 * i)));
+  sheet.finish({});
+  return read_frame_folder(folder / "sheet");
+}
+
+TEST(Outputs, LayEightFramesOnASheetOrAsManyAsThereAre) {
+  const Video eight = sheet_of(17);
+  EXPECT_EQ((std::pair(eight.width, eight.height)), (std::pair(4 * 18 - 2, 2 * 10 - 2)));
+  EXPECT_EQ(eight.rgb.front(), 0);
+  EXPECT_EQ(eight.rgb.back(), 160);  // the last frame
+  for (const int frames : {1, 5, 7}) {
+    const Video few = sheet_of(frames);
+    EXPECT_EQ((std::pair(few.width, few.height)), (std::pair(frames * 18 - 2, 8))) << frames;
+    EXPECT_EQ(few.rgb.back(), 10 * (frames - 1));
   }
 }
 

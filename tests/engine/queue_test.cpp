@@ -39,7 +39,7 @@ TEST(Queue, RunsInOrder) {
   for (int i = 0; i < 3; ++i)
     jobs.push_back(engine.submit(small_ask(), std::make_unique<Kept>(), [&, i](const Progress& now) {
       const std::lock_guard lock(mutex);
-      if (now.stage == Stage::text_encode) order.push_back(i);
+      if (now.stage == Stage::text_encode && now.done == 0) order.push_back(i);
     }));
   EXPECT_EQ(jobs[3]->state(), JobState::queued);
   gate.open();
@@ -110,6 +110,7 @@ struct Moment {
   Stage stage;
   int done;
 };
+void PrintTo(const Moment& moment, std::ostream* out) { *out << name(moment.stage) << ' ' << moment.done; }
 
 class Cancel : public testing::TestWithParam<Moment> {};
 

@@ -8,6 +8,9 @@
 #include "support/ranks.h"
 
 namespace zoetrope {
+
+inline void PrintTo(const MeshShape& shape, std::ostream* out) { *out << text_of(shape); }
+
 namespace {
 
 // What one rank of a run saw.

@@ -15,6 +15,7 @@ struct Case {
   double shift;
   Grid grid;
 };
+void PrintTo(const Case& kind, std::ostream* out) { *out << kind.name; }
 
 class UniPCGolden : public testing::TestWithParam<std::tuple<Case, int>> {};
 
