@@ -8,6 +8,8 @@ const char* name(Code code) {
       return "invalid";
     case Code::unsupported:
       return "unsupported";
+    case Code::busy:
+      return "busy";
     case Code::out_of_memory:
       return "out_of_memory";
     case Code::comm:

@@ -11,6 +11,7 @@ namespace zoetrope {
 enum class Code {
   invalid,        // the caller's input: exit 2, HTTP 400
   unsupported,    // understood, not built here: exit 2, HTTP 501
+  busy,           // good, but not now; the same again later may do: exit 4, HTTP 503
   out_of_memory,  // exit 3, HTTP 507
   comm,           // a peer failed or never came: exit 4, HTTP 503
   device,         // a device or library failed: exit 4, HTTP 500

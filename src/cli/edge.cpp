@@ -18,6 +18,7 @@ int exit_status(Code code) {
       return 2;
     case Code::out_of_memory:
       return 3;
+    case Code::busy:
     case Code::comm:
     case Code::device:
       return 4;

@@ -136,7 +136,8 @@ std::shared_ptr<Job> Engine::submit(const Ask& ask, std::unique_ptr<Output> outp
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(queue_, [](const auto& waiting) { return waiting->state() != JobState::queued; });
-    require(queue_.size() < config_.max_queued, "queue: ", queue_.size(), " jobs wait already; try again later");
+    if (queue_.size() >= config_.max_queued)
+      fail(Code::busy, "queue: ", queue_.size(), " jobs wait already; try again later");
     queue_.push_back(job);
   }
   wake_.notify_all();

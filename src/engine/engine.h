@@ -26,7 +26,7 @@ struct EngineConfig {
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::f32, vae_dtype = DType::f32;
   int threads = 0;                 // 0: as many as the machine has
-  size_t max_queued = 16;          // more is refused
+  size_t max_queued = 16;          // more is refused: Error(busy)
   size_t region_limit = SIZE_MAX;  // most bytes that one memory region may take
   Tap tap;                         // sees every named intermediate of every job, on the worker's thread
 };

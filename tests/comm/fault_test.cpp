@@ -9,15 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Code code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return Code::cancelled;
-}
-
 struct Faults : testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Faults, testing::Values(2, 3, 4, 7, 8));
 

@@ -56,8 +56,9 @@ TEST(Queue, RefusesMoreThanItHolds) {
   while (first->state() != JobState::running) std::this_thread::yield();
   const auto second = engine.submit(small_ask(), std::make_unique<Kept>());
   const auto third = engine.submit(small_ask(), std::make_unique<Kept>());
-  const auto more = [&] { return words([&] { engine.submit(small_ask(), std::make_unique<Kept>()); }); };
-  EXPECT_EQ(more(), "queue: 2 jobs wait already; try again later");
+  const auto more = [&] { engine.submit(small_ask(), std::make_unique<Kept>()); };
+  EXPECT_EQ(words(more), "queue: 2 jobs wait already; try again later");
+  EXPECT_EQ(code_of(more), Code::busy);  // not bad input
 
   second->cancel();  // its place is free at once, and nobody waits for it
   EXPECT_EQ(second->state(), JobState::cancelled);

@@ -1,5 +1,7 @@
 // words([] { ... }): the text of the Error that the call throws, or "no error". Wrong use is tested by its words.
+// code_of([] { ... }): its code, where a caller acts on it.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -14,6 +16,16 @@ std::string words(F&& call) {
     return error.what();
   }
   return "no error";
+}
+
+template <class F>
+std::optional<Code> code_of(F&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return {};
 }
 
 }  // namespace zoetrope
