@@ -80,14 +80,15 @@ std::filesystem::path part_of(const std::filesystem::path& target) {
   return part;
 }
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)), part_(part_of(target_)) {
+AtomicFile::AtomicFile(std::filesystem::path target, std::filesystem::path shown)
+    : target_(std::move(target)), part_(part_of(target_)), shown_(shown.empty() ? target_ : std::move(shown)) {
   struct stat info {};
   const bool there = ::stat(target_.c_str(), &info) == 0;
-  require(!there || S_ISREG(info.st_mode), target_.string(), ": ",
+  require(!there || S_ISREG(info.st_mode), shown_.string(), ": ",
           there && S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file, such as a device or a pipe",
           "; name a file");  // a rename would put a file in the place of /dev/null
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  require(fd_ >= 0, target_.string(), ": cannot be written: ", std::strerror(errno));
+  require(fd_ >= 0, shown_.string(), ": cannot be written: ", std::strerror(errno));
 }
 
 AtomicFile::~AtomicFile() {
@@ -99,21 +100,21 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
-    require(put > 0, target_.string(), ": write failed: ", std::strerror(errno));
+    require(put > 0, shown_.string(), ": write failed: ", std::strerror(errno));
     bytes = bytes.subspan(static_cast<size_t>(put));
   }
 }
 
 void AtomicFile::commit() {
   const bool whole = ::fsync(fd_) == 0 && ::close(std::exchange(fd_, -1)) == 0;
-  require(whole, target_.string(), ": write failed: ", std::strerror(errno));
+  require(whole, shown_.string(), ": write failed: ", std::strerror(errno));
   const bool named = ::rename(part_.c_str(), followed(target_).c_str()) == 0;
-  require(named, target_.string(), ": cannot be written: ", std::strerror(errno));
+  require(named, shown_.string(), ": cannot be written: ", std::strerror(errno));
   committed_ = true;
 }
 
-void write_file(const std::filesystem::path& file, std::string_view text) {
-  AtomicFile out(file);
+void write_file(const std::filesystem::path& file, std::string_view text, const std::filesystem::path& shown) {
+  AtomicFile out(file, shown);
   out.write(text);
   out.commit();
 }

@@ -38,7 +38,8 @@ std::filesystem::path part_of(const std::filesystem::path& target);
 // name already is replaced if it is a regular file, and refused if it is a folder, a device or a pipe.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path target);
+  // Messages call it `shown`, if given: the name that a user knows where `target` itself lies in a temporary folder.
+  explicit AtomicFile(std::filesystem::path target, std::filesystem::path shown = {});
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -49,11 +50,12 @@ class AtomicFile {
   void commit();  // flush to disk, rename; Error(invalid) names the file and the system's reason (a full disk, say)
 
  private:
-  std::filesystem::path target_, part_;
+  std::filesystem::path target_, part_, shown_;
   int fd_ = -1;
   bool committed_ = false;
 };
 
-void write_file(const std::filesystem::path& file, std::string_view text);  // atomic
+// Atomic; `shown` as in AtomicFile.
+void write_file(const std::filesystem::path& file, std::string_view text, const std::filesystem::path& shown = {});
 
 }  // namespace zoetrope

@@ -152,8 +152,8 @@ void Checkpoint::read(const std::string& name, const Tensor& to) const {
 
 void Checkpoint::read_rows(const std::string& name, int64_t from, int64_t to, const Tensor& out) const {
   const Shape& shape = at(name).shape;
-  require(shape.rank() >= 1 && 0 <= from && from <= to && to <= shape[0], path_.string(), ": tensor \"", name, "\" is ",
-          shape, ", it has no rows ", from, " to ", to);
+  require(shape.rank() >= 1 && 0 <= from && from <= to && to <= shape[0], file_of(name).string(), ": tensor \"", name,
+          "\" is ", shape, ", it has no rows ", from, " to ", to);
   const int64_t row = shape.with(0, 1).size();
   check(name, out, (to - from) * row);
   const SafetensorsFile& shard = shards_[at(name).shard];
@@ -162,8 +162,8 @@ void Checkpoint::read_rows(const std::string& name, int64_t from, int64_t to, co
 
 void Checkpoint::read_columns(const std::string& name, int64_t from, int64_t to, const Tensor& out) const {
   const Shape& shape = at(name).shape;
-  require(shape.rank() == 2 && 0 <= from && from <= to && to <= shape[1], path_.string(), ": tensor \"", name, "\" is ",
-          shape, ", it has no columns ", from, " to ", to);
+  require(shape.rank() == 2 && 0 <= from && from <= to && to <= shape[1], file_of(name).string(), ": tensor \"", name,
+          "\" is ", shape, ", it has no columns ", from, " to ", to);
   check(name, out, shape[0] * (to - from));
   const SafetensorsFile& shard = shards_[at(name).shard];
   const TensorEntry& entry = *shard.find(name);

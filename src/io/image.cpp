@@ -115,7 +115,8 @@ FrameFolder::~FrameFolder() {
 }
 
 void FrameFolder::add(std::span<const uint8_t> rgb, int width, int height) {
-  write_png(part_ / frame_name(count_), rgb, width, height);
+  const std::string name = frame_name(count_);
+  write_file(part_ / name, encode_png(rgb, width, height), target_ / name);
   ++count_;
 }
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <optional>
 
 #include "base/error.h"
 
@@ -154,39 +153,57 @@ bool runnable(const fs::path& file) { return fs::is_regular_file(file) && ::acce
 
 int poll_time(Deadline deadline) {
   using namespace std::chrono;
-  if (deadline.endless()) return -1;
   return static_cast<int>(std::min<int64_t>(ceil<milliseconds>(deadline.left()).count(), INT_MAX));
 }
 
+// How long the helper may take: for all that it says, or from one piece to the next (a long video takes as long as it
+// takes).
+struct Patience {
+  std::chrono::milliseconds time;
+  bool each_piece;
+
+  std::string worn_out() const {
+    const double seconds = static_cast<double>(time.count()) / 1000;
+    return each_piece ? cat("gave nothing for ", seconds, " s and was stopped")
+                      : cat("did not end within ", seconds, " s and was stopped");
+  }
+};
+
 // Both to their ends, as they come; false if the deadline passes first.
-bool read_both(int out, std::string& text, int errors, std::string& complaint, Deadline deadline) {
+bool read_both(int out, std::string& text, int errors, std::string& complaint, const Patience& patience,
+               Deadline& deadline) {
   pollfd waits[] = {{out, POLLIN, 0}, {errors, POLLIN, 0}};  // a negative one is closed
   while (waits[0].fd >= 0 || waits[1].fd >= 0) {
     if (::poll(waits, 2, poll_time(deadline)) <= 0) {
       if (deadline.passed()) return false;
       continue;
     }
+    if (patience.each_piece) deadline = Deadline::in(patience.time);
     if (waits[0].fd >= 0 && waits[0].revents && !read_some(out, text)) waits[0].fd = -1;
     if (waits[1].fd >= 0 && waits[1].revents && !read_some(errors, complaint)) waits[1].fd = -1;
   }
   return true;
 }
 
-// What the helper prints. Error(invalid): its complaint if it ends badly, or that it did not end within `limit`.
-std::string output_of(const fs::path& helper, const std::vector<std::string>& arguments,
-                      std::optional<std::chrono::milliseconds> limit = {}) {
-  const Deadline deadline = limit ? Deadline::in(*limit) : Deadline::never();
+// What the helper prints. Error(invalid): its complaint if it ends badly, or how it wore out our patience; `where`
+// begins the latter.
+std::string output_of(const fs::path& helper, const std::vector<std::string>& arguments, const Patience& patience,
+                      const std::string& where) {
+  Deadline deadline = Deadline::in(patience.time);
   FdPair out = make_pipe(), errors = make_pipe();
   Child child(helper, arguments, -1, out.theirs.get(), errors.theirs.get());
   out.theirs.reset();
   errors.theirs.reset();
   std::string text, complaint;
-  const bool read = read_both(out.ours.get(), text, errors.ours.get(), complaint, deadline);
-  if (!read || !child.ends_by(deadline))
-    fail(Code::invalid, "it did not end within ", static_cast<double>(limit->count()) / 1000, " s and was stopped");
+  const bool read = read_both(out.ours.get(), text, errors.ours.get(), complaint, patience, deadline);
+  if (!read || !child.ends_by(deadline)) fail(Code::invalid, where, ' ', patience.worn_out());
   const std::string ending = child.wait();
   require(ending.empty(), complaint.empty() ? ending : first_line(complaint));
   return text;
+}
+
+std::string ask(const fs::path& helper, const char* what, const fs::path& file, std::chrono::milliseconds silence) {
+  return output_of(helper, {what, fs::absolute(file).string()}, {silence, true}, file.string() + ": zoetrope-mp4");
 }
 
 }  // namespace
@@ -206,7 +223,7 @@ fs::path find_mp4_helper(const fs::path& program_folder, std::string_view path) 
 std::string check_mp4_helper(const fs::path& helper, std::chrono::milliseconds limit) {
   std::string said;
   try {
-    said = output_of(helper, {"--version"}, limit);
+    said = output_of(helper, {"--version"}, {limit, false}, "it");
   } catch (const Error& error) {
     fail(Code::unsupported, "mp4: ", helper.string(), " does not work here: ", error.what());
   }
@@ -216,8 +233,8 @@ std::string check_mp4_helper(const fs::path& helper, std::chrono::milliseconds l
   return first_line(said);
 }
 
-Video read_mp4(const fs::path& file, const fs::path& helper) {
-  const std::string bytes = output_of(helper, {"--decode", fs::absolute(file).string()});
+Video read_mp4(const fs::path& file, const fs::path& helper, std::chrono::milliseconds silence) {
+  const std::string bytes = ask(helper, "--decode", file, silence);
   const size_t line = bytes.find('\n');
   Video video;
   long long frames = 0;
@@ -234,8 +251,8 @@ Video read_mp4(const fs::path& file, const fs::path& helper) {
   return video;
 }
 
-Json probe_mp4(const fs::path& file, const fs::path& helper) {
-  return parse_json(output_of(helper, {"--probe", fs::absolute(file).string()}), file.string());
+Json probe_mp4(const fs::path& file, const fs::path& helper, std::chrono::milliseconds silence) {
+  return parse_json(ask(helper, "--probe", file, silence), file.string());
 }
 
 }  // namespace zoetrope

@@ -67,8 +67,10 @@ class Mp4Writer {
   std::thread feeder_;
 };
 
-// Through the same helper; Error(invalid) with its words.
-Video read_mp4(const std::filesystem::path& file, const std::filesystem::path& helper);
-Json probe_mp4(const std::filesystem::path& file, const std::filesystem::path& helper);  // codec, tags, comment
+// Through the same helper; Error(invalid) with its words, or when it gives nothing for as long as `silence`.
+Video read_mp4(const std::filesystem::path& file, const std::filesystem::path& helper,
+               std::chrono::milliseconds silence = std::chrono::minutes(1));
+Json probe_mp4(const std::filesystem::path& file, const std::filesystem::path& helper,  // codec, tags, comment
+               std::chrono::milliseconds silence = std::chrono::minutes(1));
 
 }  // namespace zoetrope

@@ -139,13 +139,15 @@ void Loader::embedding(Tensor& into, const std::vector<std::string>& keys, int64
 }
 
 void Loader::fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to) {
+  std::vector<std::string> tried;
   for (const std::string& key : keys) {
+    tried.push_back(placed(key));
     read(key, shape, {}, to);
     const auto* bytes = static_cast<const std::byte*>(to.raw());
     if (std::any_of(bytes, bytes + to.bytes(), [](std::byte b) { return (b & std::byte{0x7F}) != std::byte{0}; }))
       return;
   }
-  fail(Code::invalid, component_, ": the embedding table holds only zeros (", counted("tried", keys),
+  fail(Code::invalid, component_, ": the embedding table holds only zeros (", counted("tried", tried),
        "); the file was saved without it, download it again");
 }
 
@@ -153,6 +155,12 @@ void Loader::fill_embedding(const std::vector<std::string>& keys, const Shape& s
 
 bool Loader::ignored(const std::string& key) const {
   return std::ranges::any_of(ignored_, [&](const std::string& part) { return has_part(key, part); });
+}
+
+// "blocks.0.norm.weight", or "blocks.0.norm.weight in model-00002-of-00003.safetensors" of a checkpoint in shards.
+std::string Loader::placed(const std::string& key) const {
+  const std::string shard = source_.shard_of(key);
+  return shard.empty() ? key : cat(key, " in ", shard);
 }
 
 void Loader::check() const {
@@ -166,13 +174,13 @@ void Loader::check() const {
     if (found == listing->end()) {
       if (needed) missing.push_back(entry.key);
     } else if (found->second != entry.shape) {
-      misshapen.push_back(cat(entry.key, " is ", found->second, ", should be ", entry.shape));
+      misshapen.push_back(cat(placed(entry.key), " is ", found->second, ", should be ", entry.shape));
     }
   };
   for (const Entry& entry : used_) compare(entry, true);
   for (const Entry& entry : known_) compare(entry, false);
   for (const auto& [key, shape] : *listing)
-    if (!expected.contains(key) && !ignored(key)) unknown.push_back(key);
+    if (!expected.contains(key) && !ignored(key)) unknown.push_back(placed(key));
 
   std::string faults;
   for (const auto& [what, names] :

@@ -42,8 +42,8 @@ class Loader {
   void known(const Entry& entry) { known_.push_back(entry); }             // may be there, is not used
   void ignore(std::string part) { ignored_.push_back(std::move(part)); }  // any key with this dotted part
 
-  // One Error that names all missing, unknown and misshapen tensors; then allocation; then reading, which a stop of the
-  // rank's job ends between tensors and between blocks of large ones.
+  // One Error that names all missing, unknown and misshapen tensors, with their shards; then allocation; then reading,
+  // which a stop of the rank's job ends between tensors and between blocks of large ones.
   void load();
   // What the model uses, as the checkpoint has it, in order of declaration. Complete after load().
   const std::vector<Entry>& used() const { return used_; }
@@ -64,6 +64,7 @@ class Loader {
   void fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to);
   void check() const;
   bool ignored(const std::string& key) const;
+  std::string placed(const std::string& key) const;
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to);
   void place(const Tensor& weight, const Fill& fill);
 

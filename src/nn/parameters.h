@@ -32,6 +32,8 @@ class Parameters {
   virtual ~Parameters() = default;
   // What there is; nullptr: anything one asks for.
   virtual const Listing* listing() const = 0;
+  // The file that holds a tensor, by its name in the checkpoint's folder; empty where there is but one file, or none.
+  virtual std::string shard_of(const std::string& /*key*/) const { return {}; }
   // Fills `to` (host memory; fp32 or bf16; as many elements as the part has) with a part of tensor `key`, whose whole
   // shape is `shape`. Rounds to nearest even.
   virtual void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) = 0;

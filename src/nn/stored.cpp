@@ -8,6 +8,10 @@ Stored::Stored(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
   for (const auto& [key, entry] : checkpoint.entries()) listing_.emplace(key, entry.shape);
 }
 
+std::string Stored::shard_of(const std::string& key) const {
+  return checkpoint_.files().size() > 1 ? checkpoint_.file_of(key).filename().string() : std::string();
+}
+
 void Stored::read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) {
   const Shape& stored = checkpoint_.at(key).shape;
   require(stored == shape, key, ": is ", stored, " in ", checkpoint_.file_of(key).string(), ", asked for as ", shape);

@@ -10,6 +10,7 @@ class Stored : public Parameters {
   explicit Stored(const Checkpoint& checkpoint);  // borrowed
 
   const Listing* listing() const override { return &listing_; }
+  std::string shard_of(const std::string& key) const override;
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) override;
 
  private:

@@ -49,6 +49,21 @@ TEST(Checkpoint, ReadsAnIndexOfShards) {
   EXPECT_EQ(floats(checkpoint, "b"), (std::vector<float>{3}));
 }
 
+TEST(Checkpoint, NamesTheShardOfWhatItCannotRead) {
+  const Sharded folder;
+  const Checkpoint checkpoint(folder.path());
+  float out[2] = {};
+  const std::string shard = (folder / "m-1.safetensors").string();
+  EXPECT_EQ(words([&] { checkpoint.read_rows("a", 1, 3, Tensor(out, {2}, DType::f32)); }),
+            shard + ": tensor \"a\" is [2], it has no rows 1 to 3");
+  EXPECT_EQ(words([&] { checkpoint.read_columns("a", 0, 1, Tensor(out, {2}, DType::f32)); }),
+            shard + ": tensor \"a\" is [2], it has no columns 0 to 1");
+  EXPECT_EQ(words([&] { checkpoint.read("a", Tensor(out, {1}, DType::f32)); }),
+            shard + ": tensor \"a\" is [2], 2 elements are asked for, but the destination is [1]");
+  EXPECT_EQ(words([&] { checkpoint.read("c", Tensor(out, {1}, DType::f32)); }),
+            folder.path().string() + ": no tensor \"c\" here");
+}
+
 TEST(Checkpoint, ReadsOneFileAndFollowsLinks) {
   const TempFolder folder;
   put_tensor(folder / "blob", "a", {7});
@@ -224,17 +239,18 @@ TEST_F(Slices, ReadRowsAndColumns) {
 TEST_F(Slices, AreRefusedOutsideTheTensor) {
   const Checkpoint checkpoint(folder.path());
   float out[12];
-  const std::string where = folder.path().string();
+  const std::string where = (folder / "model.safetensors").string();
   const auto rows = [&](int64_t from, int64_t to, Shape shape) {
     return words([&] { checkpoint.read_rows("w", from, to, Tensor(out, shape, DType::f32)); });
   };
   EXPECT_EQ(rows(2, 4, {2, 4}), where + ": tensor \"w\" is [3, 4], it has no rows 2 to 4");
   EXPECT_EQ(rows(0, 2, {3, 4}), where +
-                                    "/model.safetensors: tensor \"w\" is [3, 4], 8 elements are asked for, but the "
+                                    ": tensor \"w\" is [3, 4], 8 elements are asked for, but the "
                                     "destination is [3, 4]");
   EXPECT_EQ(words([&] { checkpoint.read_columns("conv", 0, 1, Tensor(out, {3}, DType::f32)); }),
             where + ": tensor \"conv\" is [3, 2, 1, 2], it has no columns 0 to 1");
-  EXPECT_EQ(words([&] { checkpoint.read("v", Tensor(out, {3}, DType::f32)); }), where + ": no tensor \"v\" here");
+  EXPECT_EQ(words([&] { checkpoint.read("v", Tensor(out, {3}, DType::f32)); }),
+            folder.path().string() + ": no tensor \"v\" here");
 }
 
 TEST(Checkpoint, ReadsPiecesLargerThanItsWindow) {

@@ -250,6 +250,24 @@ TEST_F(Mp4, AHelperThatNeverEndsIsStopped) {
   }
 }
 
+// Reading: the same, but a helper that goes on giving may take as long as it likes.
+TEST_F(Mp4, AHelperThatFallsSilentIsStopped) {
+  const TempFolder bin;
+  const fs::path file = folder / "x.mp4";
+  for (const char* body :
+       {"exec sleep 60", "exec sleep 60 >&- 2>&-", "echo size 2x2 frames 2 fps 16/1; sleep 60 & exit 0"}) {
+    const fs::path other = script(bin, body);
+    const Stopwatch watch;
+    const std::string said = file.string() + ": zoetrope-mp4 gave nothing for 0.3 s and was stopped";
+    EXPECT_EQ(words([&] { read_mp4(file, other, std::chrono::milliseconds(300)); }), said);
+    EXPECT_EQ(words([&] { probe_mp4(file, other, std::chrono::milliseconds(300)); }), said);
+    EXPECT_LT(watch.seconds(), 20);
+  }
+  const std::string frame = "sleep 0.4; printf 012345678901; ";
+  script(bin, "echo size 2x2 frames 6 fps 16/1; " + frame + frame + frame + frame + frame + frame);
+  EXPECT_EQ(read_mp4(file, bin / "zoetrope-mp4", std::chrono::seconds(2)).frames, 6);
+}
+
 TEST_F(Mp4, AHelperMayComplainAtLength) {  // more than a pipe holds, before it says anything else
   const TempFolder bin;
   const fs::path other = script(bin, "head -c 200000 /dev/zero >&2; echo zoetrope-mp4 1");
