@@ -42,6 +42,7 @@ struct Request {
 
   bool guided() const { return guidance_scale > 1; }  // the first scale decides, as in diffusers
   int latent_frames() const { return (num_frames - 1) / 4 + 1; }
+  friend bool operator==(const Request&, const Request&) = default;
 };
 
 // What of a model a request depends on.

@@ -95,7 +95,8 @@ Engine::Engine(EngineConfig config)
       backend_(make_backend(config_.device)),
       source_(open_source(config_, &pool_)),
       info_(model_info(source_)),
-      tokenizer_(open_tokenizer(source_)) {
+      tokenizer_(open_tokenizer(source_)),
+      dry_runs_(source_, backend_->traits(), config_.dtype, config_.vae_dtype) {
   rank_.traits = backend_->traits();
   rank_.backend = backend_.get();
   rank_.pool = &pool_;
@@ -197,7 +198,7 @@ Json Engine::execute(Job& job) {
   const SchedulerConfig scheduler = scheduler_config(source_, request);
 
   Stopwatch watch;
-  const Cost cost = dry_run(source_, request, scheduler, rank_.traits, config_.dtype, config_.vae_dtype);
+  const Cost& cost = dry_runs_.of(request);
   check_free_memory(cost.memory);
   if (!pipeline_) load(hooks);
   const double load_seconds = watch.seconds();

@@ -11,7 +11,7 @@
 
 #include "config/request.h"
 #include "core/ctx.h"
-#include "engine/memory.h"
+#include "engine/dry_runs.h"
 #include "engine/output.h"
 #include "models/source.h"
 #include "pipeline/hooks.h"
@@ -69,6 +69,7 @@ class Engine {
 
   const ModelInfo& model() const { return info_; }
   const ModelSource& source() const { return source_; }
+  const DryRuns& dry_runs() const { return dry_runs_; }  // ask between jobs
 
   // Checks the request against the model now; runs it when its turn comes, if there is memory for it then. Progress is
   // called on the worker's thread. The output belongs to the job.
@@ -89,6 +90,7 @@ class Engine {
   ModelSource source_;
   ModelInfo info_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  DryRuns dry_runs_;
   Rank rank_;
   std::unique_ptr<Ctx> c_;
   std::unique_ptr<TextToVideo> pipeline_;  // made by the first job

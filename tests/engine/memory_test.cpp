@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/dry_runs.h"
 #include "engine/jobs.h"
 #include "models/source.h"
 #include "ops/cpu/backend.h"
@@ -107,6 +108,77 @@ TEST(OutOfMemory, IsForeseen) {
   const auto job = engine.submit(ask, std::make_unique<Kept>());
   EXPECT_NE(words([&] { job->wait(); }).find("memory: "), std::string::npos);
   EXPECT_EQ(frames_hash(engine, small_ask()), fresh_hash(toy_config(), small_ask()));
+}
+
+// ---- dry runs are kept ------------------------------------------------------------------------------------------
+
+TEST(DryRuns, OfAShapeThatWasJustRunAreKept) {
+  const ModelSource source = open_model_folder(toy_folder("wan-a14b"));
+  const ModelInfo info = model_info(source);
+  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  const auto made = [&](auto change) {
+    Ask ask = small_ask();
+    change(ask);
+    runs.of(resolve(ask, info, 0));
+    return runs.made();
+  };
+  EXPECT_EQ(made([](Ask&) {}), 1);
+  const Cost* const first = &runs.of(resolve(small_ask(), info, 0));
+  EXPECT_EQ(made([](Ask& ask) {
+              ask.prompt = "a dog", ask.negative_prompt = "a cat", ask.seed = 8, ask.fps = 8;
+              ask.guidance_scale = 9, ask.guidance_scale_2 = 2;
+            }),
+            1);
+  EXPECT_EQ(&runs.of(resolve(small_ask(), info, 0)), first);
+  EXPECT_EQ(made([](Ask& ask) { ask.width = 80; }), 2);
+  EXPECT_EQ(made([](Ask& ask) { ask.height = 64; }), 3);
+  EXPECT_EQ(made([](Ask& ask) { ask.num_frames = 9; }), 4);
+  EXPECT_EQ(made([](Ask& ask) { ask.steps = 3; }), 5);
+  EXPECT_EQ(made([](Ask& ask) { ask.guidance_scale = 1; }), 6);    // one pass a step
+  EXPECT_EQ(made([](Ask& ask) { ask.boundary_ratio = 0.1; }), 7);  // other steps for each expert
+  EXPECT_EQ(made([](Ask& ask) { ask.width = 80; }), 7);            // still there
+  EXPECT_EQ(made([](Ask&) {}), 7);
+}
+
+TEST(DryRuns, OfTheShapesAskedForLongAgoAreForgotten) {
+  const ModelSource source = open_model_folder(toy_folder());
+  const ModelInfo info = model_info(source);
+  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  const auto made = [&](int steps) {
+    Ask ask = small_ask();
+    ask.steps = steps;
+    runs.of(resolve(ask, info, 0));
+    return runs.made();
+  };
+  const int kept = static_cast<int>(DryRuns::kept);
+  for (int steps = 1; steps <= kept + 1; ++steps) EXPECT_EQ(made(steps), steps);
+  EXPECT_EQ(made(2), kept + 1);
+  EXPECT_EQ(made(1), kept + 2);  // the first was forgotten
+  EXPECT_EQ(made(2), kept + 2);  // the one used last was not
+}
+
+TEST(DryRuns, AreTheSameAsNewOnes) {
+  const ModelSource source = open_model_folder(toy_folder());
+  const Request request = resolve(small_ask(), model_info(source), 0);
+  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  runs.of(request);
+  const Cost& kept = runs.of(request);
+  const Cost fresh = dry_run(source, request, scheduler_config(source, request), cpu_traits(), DType::f32, DType::f32);
+  EXPECT_EQ(kept.memory.total(), fresh.memory.total());
+  EXPECT_EQ(kept.forward_flops, fresh.forward_flops);
+  EXPECT_EQ(kept.total_flops, fresh.total_flops);
+}
+
+TEST(DryRuns, OfAnEngineServeItsLaterJobs) {
+  Engine engine(toy_config());
+  const std::string first = frames_hash(engine, small_ask());
+  EXPECT_EQ(engine.dry_runs().made(), 1);
+  EXPECT_EQ(frames_hash(engine, small_ask()), first);
+  EXPECT_EQ(engine.dry_runs().made(), 1);
+  Ask ask = small_ask();
+  ask.num_frames = 9;
+  run(engine, ask);
+  EXPECT_EQ(engine.dry_runs().made(), 2);
 }
 
 }  // namespace
