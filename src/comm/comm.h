@@ -25,6 +25,8 @@ struct Record {
   std::string axis;
   int64_t bytes;
   Shape shape;  // of x; exchange: of what goes to the next rank, or to the previous where nothing goes to the next
+
+  friend bool operator==(const Record&, const Record&) = default;
 };
 
 struct Traffic {

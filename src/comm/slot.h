@@ -8,6 +8,7 @@ namespace zoetrope {
 
 class Slot {
  public:
+  Slot() = default;  // holds nothing, for ever
   explicit Slot(Region& exchange) : exchange_(&exchange) {}
 
   // Keeps what it has if that is enough. A place that was too small stays taken until the region is rewound: reserve
@@ -16,7 +17,7 @@ class Slot {
   Tensor view(const Shape& shape, DType type) const;  // of its first bytes; refuses more than was reserved
 
  private:
-  Region* exchange_;
+  Region* exchange_ = nullptr;
   Tensor bytes_;
 };
 

@@ -98,7 +98,7 @@ void rope(Ctx& c, const Heads& x, const Rope& rope);  // in place
 void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
                const RowSquares& whole = {});
 
-void copy_heads(Ctx& c, const Heads& from, const Heads& to);
+void copy_heads(Ctx& c, const Heads& from, const Heads& to);  // any element type
 
 // ---- element-wise and small -------------------------------------------------------------------------------------
 
@@ -128,17 +128,19 @@ Tensor affine(Ctx& c, const Tensor& x, const Tensor& scale, const Tensor& shift,
 
 // ---- convolution (VAE) ------------------------------------------------------------------------------------------
 
+// Zero rows and columns stand around each frame; a negative number leaves so many of the input's own out.
 struct ConvOptions {
-  int top = 0, bottom = 0, left = 0, right = 0;  // zero rows and columns around each frame
-  int stride = 1;                                // of rows and columns
-  bool upsample2 = false;                        // the input counts as its nearest-neighbour 2x enlargement
+  int top = 0, bottom = 0, left = 0, right = 0;
+  int stride = 1;          // of rows and columns
+  bool upsample2 = false;  // the input counts as its nearest-neighbour 2x enlargement
 };
 
 // x[T + kt - 1, H, W, I], w[O, kt, kh, kw, I], b[O] -> [T, H', W', O]. Time is never padded: a causal convolution reads
 // kt - 1 frames of history in front of the new ones. add (may be undefined) [T, H', W', O] is added before rounding.
 Tensor conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add);
 
-// y[..., C] = x / max(|x|_2, 1e-12) * sqrt(C) * gamma[C], then SiLU if asked. Written to `y` (a convolution's buffer).
+// y[..., C] = x / max(|x|_2, 1e-12) * sqrt(C) * gamma[C], then SiLU if asked. Written to `y` (a convolution's
+// buffer, or x itself).
 void channel_norm(Ctx& c, const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y);
 
 // x[T, H, W, 2C] -> [2T, H, W, C]: channels [0, C) are the even frames, [C, 2C) the odd ones.

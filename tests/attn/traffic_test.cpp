@@ -1,18 +1,7 @@
 // What each strategy sends, counted by dry ranks: verbs, calls and bytes as docs/parallelism.md has them.
-#include <map>
-#include <tuple>
-
 #include "attn/sharded.h"
 #include "comm/dry/world.h"
 #include "core/dry_rank.h"
-
-namespace zoetrope {
-
-static bool operator==(const Record& a, const Record& b) {
-  return std::tie(a.verb, a.axis, a.bytes, a.shape) == std::tie(b.verb, b.axis, b.bytes, b.shape);
-}
-
-}  // namespace zoetrope
 
 namespace zoetrope::attn {
 namespace {

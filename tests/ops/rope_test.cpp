@@ -129,6 +129,14 @@ TEST(CopyHeads, MovesBetweenLayouts) {
   }
 }
 
+TEST(CopyHeads, MovesBytes) {
+  CpuCtx cpu;
+  const Tensor from = cpu.poisoned({3, 10}, DType::u8), to = cpu.poisoned({3, 4}, DType::u8);
+  for (int64_t i = 0; i < 30; ++i) from.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+  copy_heads(cpu, as_heads(from, 3, 2, 2), as_heads(to, 2));
+  EXPECT_EQ(values_of(to), (std::vector<float>{3, 4, 5, 6, 13, 14, 15, 16, 23, 24, 25, 26}));
+}
+
 TEST(Rope, RefusesWhatDoesNotFit) {
   CpuCtx cpu;
   const Heads x = as_heads(cpu.random({4, 24}, 1), 12), y = as_heads(cpu.random({4, 16}, 1), 8);

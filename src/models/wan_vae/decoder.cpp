@@ -9,7 +9,6 @@ using wan_vae::Walk;
 WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
                              const std::string& component, const VaeRanks& ranks)
     : config_(config), compute_(compute), component_(component), ranks_(ranks), stages_(config.multipliers.size()) {
-  if (ranks_.comm && ranks_.comm->size() > 1) fail(Code::unsupported, component, ": several ranks are not built yet");
   const int64_t multiple = c.traits().channel_multiple;
   const int64_t narrowest = config.decoder_base_dim * config.multipliers.front();
   if (config.z_dim % multiple != 0 || narrowest % multiple != 0)
@@ -52,8 +51,6 @@ void WanVaeDecoder::load(nn::Loader& from) {
   nn::load(from, conv_out_, "decoder.conv_out", {3, dim, 3, 3, 3});
 }
 
-Tensor WanVaeDecoder::Stream::gather(Ctx&, const Tensor& part) const { return part; }
-
 Tensor WanVaeDecoder::Stream::decode_next(Ctx& c, const Tensor& latent) {
   const WanVaeConfig& config = decoder_.config_;
   require(latent.rank() == 4 && latent.dim(0) == 1 && latent.dim(3) == config.z_dim && latent.dtype() == DType::f32,
@@ -61,33 +58,43 @@ Tensor WanVaeDecoder::Stream::decode_next(Ctx& c, const Tensor& latent) {
           config.z_dim, "] fp32");
   require(first_ || latent.shape() == latent_, decoder_.component_, ": a latent frame is ", latent.shape(),
           " but the clip began with ", latent_);
+  if (first_) slab_ = decoder_.cut(c, latent.shape()), frames_ = Slot(c.exchange());
   const int64_t count = first_ ? 1 : config.temporal_factor(), grow = config.spatial_factor();
-  const Tensor frames = c.empty({count, grow * latent.dim(1), grow * latent.dim(2), 3}, decoder_.compute_);
+  const Shape whole{count, grow * latent.dim(1), grow * latent.dim(2), 3};
+  const Tensor frames = c.empty(slab_.share(grow).part(whole), decoder_.compute_);
   Scope scope(c.scratch());
-  Walk walk(slots_, first_);
-  Tensor x = decoder_.enter(c, latent, walk);
-  for (size_t i = 0; i < decoder_.stages_.size(); ++i) {
-    x = decoder_.stages_[i](c, x, walk);
-    c.tap(cat("up.", i), x);
-  }
-  decoder_.leave(c, x, frames, walk);
+  decoder_.decode(c, latent, slab_, Walk(slots_, first_, slab_), frames);
   first_ = false, latent_ = latent.shape();
   return frames;
 }
 
-// [1, H, W, z] -> [1, H, W, C] after the middle block
+void WanVaeDecoder::decode(Ctx& c, const Tensor& latent, const nn::Slab& slab, Walk walk, const Tensor& frames) const {
+  const bool alone = ranks_.form == VaeForm::overlap;
+  if (alone && slab.empty()) return;
+  if (alone) walk.slab = {};
+  Tensor x = enter(c, latent, walk);
+  if (alone) x = slab.part(c, x), walk.slab = slab;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    x = stages_[i](c, x, walk);
+    c.tap(cat("up.", i), x);
+  }
+  leave(c, x, frames, walk);
+}
+
+// [1, H, W, z] -> [1, H, W, C] after the middle block. Every rank has the whole latent: its first convolution fetches
+// nothing.
 Tensor WanVaeDecoder::enter(Ctx& c, const Tensor& latent, Walk& walk) const {
   Tensor& history = walk.next();
-  const Tensor z = affine(c, latent, std_, mean_, compute_);
-  const Tensor buffer = conv_in_.open(c, latent.shape(), history);
+  const Tensor z = affine(c, walk.slab.part(c, latent, conv_in_.options()), std_, mean_, compute_);
+  const Tensor buffer = conv_in_.open(c, walk.slab.part(latent.shape()), history, walk.slab);
   const Tensor fresh = conv_in_.fresh(buffer);
   post_quant_.into(c, z.view({z.size() / config_.z_dim, config_.z_dim}),
                    fresh.view({z.size() / config_.z_dim, config_.z_dim}));
   c.tap("post_quant", fresh);
-  Tensor x = conv_in_.run(c, buffer, history, {});
+  Tensor x = conv_in_.run(c, buffer, history, {}, walk.slab);
   c.tap("conv_in", x);
   x = mid_[0](c, x, walk);
-  mid_attention_(c, x);
+  mid_attention_(c, x, walk.slab);
   x = mid_[1](c, x, walk);
   c.tap("mid", x);
   return x;
@@ -95,9 +102,11 @@ Tensor WanVaeDecoder::enter(Ctx& c, const Tensor& latent, Walk& walk) const {
 
 void WanVaeDecoder::leave(Ctx& c, const Tensor& x, const Tensor& frames, Walk& walk) const {
   Tensor& history = walk.next();
-  const Tensor buffer = conv_out_.open(c, x.shape(), history);
-  channel_norm(c, x, norm_out_, true, conv_out_.fresh(buffer));
-  const Tensor y = conv_out_.run(c, buffer, history, {});  // 3 channels, or padded
+  const nn::Slab& slab = walk.slab;
+  const Tensor buffer = conv_out_.open(c, x.shape(), history, slab);
+  channel_norm(c, conv_out_.surround(c, x, buffer, slab), norm_out_, true, conv_out_.fresh(buffer));
+  const nn::Slab share = slab.share(config_.spatial_factor());
+  const Tensor y = conv_out_.run(c, buffer, history, {}, slab, share);  // 3 channels, or padded
   const int64_t pixels = frames.size() / 3;
   copy_heads(c, as_heads(y.view({pixels, y.dim(3)}), 0, 1, 3), as_heads(frames.view({pixels, 3}), 3));
 }

@@ -10,10 +10,17 @@
 
 namespace zoetrope {
 
+// How ranks come by what they read beyond their part of a frame. The results are bit-equal.
+enum class VaeForm : uint8_t {
+  exchange,  // each convolution fetches a row or column from the neighbours, the attention gathers its keys and values
+  overlap,   // each rank does all of the middle, then its part and a margin; nothing is sent before gather
+};
+
 // The ranks that share a decode, each a part of the rows or columns of every frame; null: one rank.
 struct VaeRanks {
   Comm* comm = nullptr;  // Mesh::vae()
   VaeSplit split = VaeSplit::width;
+  VaeForm form = VaeForm::exchange;
 };
 
 class WanVaeDecoder {
@@ -33,15 +40,19 @@ class WanVaeDecoder {
 
     // latent [1, H, W, z] fp32, as the denoiser leaves it -> this rank's part of [t, 8H, 8W, 3] of the compute type in
     // scratch, before the clamp to [-1, 1]; t = 1 for the first latent frame, 4 for each later one. All ranks pass
-    // the whole latent.
+    // the whole latent; of more ranks than latent rows or columns the last get a part without any. What the ranks send
+    // is taken from the exchange region at the first frame, for the largest chunk, and stays there as the history does
+    // in the request region: the caller's scopes end both.
     Tensor decode_next(Ctx& c, const Tensor& latent);
 
     // Parts of decode_next, as they are or as pixels -> whole frames [t, 8H, 8W, 3] in scratch on the first of the
     // ranks, undefined on the others.
-    Tensor gather(Ctx& c, const Tensor& part) const;
+    Tensor gather(Ctx& c, const Tensor& part);
 
    private:
     const WanVaeDecoder& decoder_;
+    nn::Slab slab_;             // whole or this rank's part, at the latent's resolution
+    Slot frames_;               // of gather
     std::deque<Tensor> slots_;  // references to them outlive growth
     Shape latent_;
     bool first_ = true;
@@ -49,6 +60,11 @@ class WanVaeDecoder {
 
  private:
   void load(nn::Loader& from);
+  bool split() const { return ranks_.comm && ranks_.comm->size() > 1; }
+  nn::Slab cut(Ctx& c, const Shape& latent) const;
+  int64_t longest_line(int64_t across) const;
+  std::vector<int64_t> margins() const;
+  void decode(Ctx& c, const Tensor& latent, const nn::Slab& slab, wan_vae::Walk walk, const Tensor& frames) const;
   Tensor enter(Ctx& c, const Tensor& latent, wan_vae::Walk& walk) const;
   void leave(Ctx& c, const Tensor& x, const Tensor& frames, wan_vae::Walk& walk) const;
 

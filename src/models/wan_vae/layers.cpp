@@ -6,6 +6,9 @@ namespace {
 // [t, H, W, C] -> [t*H*W, C]: a 1x1x1 convolution is a product.
 Tensor pixels(const Tensor& x) { return x.view({x.size() / x.dim(3), x.dim(3)}); }
 
+// The zeros around whole frames, enlarged to twice their rows and columns.
+constexpr ConvOptions enlarged{.top = 1, .bottom = 1, .left = 1, .right = 1, .upsample2 = true};
+
 }  // namespace
 
 void ResBlock::load(nn::Loader& from, const std::string& prefix, int64_t in, int64_t out) {
@@ -24,15 +27,16 @@ Tensor ResBlock::operator()(Ctx& c, const Tensor& x, Walk& walk) const {
   const bool widens = shortcut.w.defined();
   const Tensor y = widens ? c.empty(x.shape().with(3, shortcut.w.dim(0)), x.dtype()) : x;
   Scope scope(c.scratch());
-  const Tensor second = conv2.open(c, y.shape(), history2);
+  const Tensor second = conv2.open(c, y.shape(), history2, walk.slab);
   {
     Scope inner(c.scratch());
-    const Tensor first = conv1.open(c, x.shape(), history1);
-    channel_norm(c, x, norm1, true, conv1.fresh(first));
-    channel_norm(c, conv1.run(c, first, history1, {}), norm2, true, conv2.fresh(second));
+    const Tensor first = conv1.open(c, x.shape(), history1, walk.slab);
+    channel_norm(c, conv1.surround(c, x, first, walk.slab), norm1, true, conv1.fresh(first));
+    const Tensor middle = conv1.run(c, first, history1, {}, walk.slab);
+    channel_norm(c, conv2.surround(c, middle, second, walk.slab), norm2, true, conv2.fresh(second));
   }
   const Tensor straight = widens ? shortcut(c, pixels(x)).view(y.shape()) : x;
-  copy(c, conv2.run(c, second, history2, straight), y);
+  copy(c, conv2.run(c, second, history2, straight, walk.slab), y);
   return y;
 }
 
@@ -44,16 +48,18 @@ void FrameAttention::load(nn::Loader& from, const std::string& prefix, int64_t d
   from.tensor(out.b, prefix + "proj.bias", {dim});
 }
 
-void FrameAttention::operator()(Ctx& c, const Tensor& x) const {
+void FrameAttention::operator()(Ctx& c, const Tensor& x, const nn::Slab& slab) const {
   const int64_t dim = x.dim(3);
   for (int64_t frame = 0; frame < x.dim(0); ++frame) {
     Scope scope(c.scratch());
-    const Tensor here = pixels(x.rows(frame, frame + 1));  // [H*W, C]
+    const Tensor part = x.rows(frame, frame + 1), here = pixels(part);  // [H*W, C]
     const Tensor normed = c.empty_like(here);
     channel_norm(c, here, norm, false, normed);
     const Tensor all = qkv(c, normed);  // [H*W, 3C]
-    const auto part = [&](int64_t i) { return as_heads(all, i * dim, 1, dim); };
-    add(c, here, out(c, attention(c, part(0), part(1), part(2)).o.view(here.shape())));
+    const Heads q = as_heads(all, 0, 1, dim);
+    Heads kv = as_heads(all, dim, 2, dim);
+    if (!slab.whole()) kv = as_heads(slab.all_gather(c, kv, part.shape().with(3, 2 * dim)), dim);
+    add(c, here, out(c, attention(c, q, slice_heads(kv, 0, 1), slice_heads(kv, 1, 2)).o.view(here.shape())));
   }
 }
 
@@ -64,17 +70,20 @@ void Upsampler::load(nn::Loader& from, const std::string& prefix, int64_t dim, b
 
 Tensor Upsampler::operator()(Ctx& c, const Tensor& x, Walk& walk) const {
   const bool doubles = time.w.defined() && !walk.first();
-  const Tensor y = c.empty({(doubles ? 2 : 1) * x.dim(0), 2 * x.dim(1), 2 * x.dim(2), w.dim(0)}, x.dtype());
+  const nn::Slab fine = walk.slab.finer();
+  const Shape twice{(doubles ? 2 : 1) * x.dim(0), 2 * x.dim(1), 2 * x.dim(2), w.dim(0)};
+  const Tensor y = c.empty(fine.part(twice), x.dtype());
   Tensor unused;
   Tensor& history = time.w.defined() ? walk.next() : unused;
   Scope scope(c.scratch());
   Tensor frames = x;
   if (doubles) {
-    const Tensor buffer = time.open(c, x.shape(), history);
+    const Tensor buffer = time.open(c, x.shape(), history, walk.slab);
     copy(c, x, time.fresh(buffer));
-    frames = interleave_frames(c, time.run(c, buffer, history, {}));  // [2t, H, W, C]
+    frames = interleave_frames(c, time.run(c, buffer, history, {}, walk.slab));  // [2t, H, W, C]
   }
-  copy(c, conv(c, frames, w, b, {.top = 1, .bottom = 1, .left = 1, .right = 1, .upsample2 = true}, {}), y);
+  copy(c, walk.slab.conv(c, walk.slab.surround(c, frames, enlarged), w, b, enlarged, {}, fine), y);
+  walk.slab = fine;
   return y;
 }
 

@@ -1,5 +1,6 @@
-// The parts of the Wan VAE decoder. Axes: t frames of a chunk, H rows, W columns, C channels. Each part owns one slot
-// of history a causal convolution; a Walk hands the slots out in order, the same at each chunk.
+// The layers of the Wan VAE decoder. Axes: t frames of a chunk, H rows, W columns, C channels, all of this rank's part
+// of the frames. Each layer owns one slot of history a causal convolution; a Walk hands the slots out in order, the
+// same at each chunk, and knows the part.
 #pragma once
 #include <deque>
 #include <string>
@@ -7,18 +8,21 @@
 
 #include "nn/causal_conv.h"
 #include "nn/linear.h"
+#include "nn/slab.h"
 
 namespace zoetrope::wan_vae {
 
-// The slots of one stream during one chunk.
+// The slots of one stream during one chunk, and the part of the frames at the resolution that the chunk has reached.
 class Walk {
  public:
-  Walk(std::deque<Tensor>& slots, bool first) : slots_(slots), first_(first) {}
+  Walk(std::deque<Tensor>& slots, bool first, const nn::Slab& slab) : slab(slab), slots_(slots), first_(first) {}
   Tensor& next() {
     if (at_ == slots_.size()) slots_.emplace_back();
     return slots_[at_++];
   }
   bool first() const { return first_; }  // the chunk that holds frame 0 alone
+
+  nn::Slab slab;
 
  private:
   std::deque<Tensor>& slots_;
@@ -37,13 +41,13 @@ struct ResBlock {
   Tensor operator()(Ctx& c, const Tensor& x, Walk& walk) const;
 };
 
-// Within each frame: one head over all positions, added to x in place.
+// Within each frame: one head over all positions, added to x in place. Of a part of the frame, the queries alone.
 struct FrameAttention {
   Tensor norm;
   nn::Linear qkv, out;
 
   void load(nn::Loader& from, const std::string& prefix, int64_t dim);
-  void operator()(Ctx& c, const Tensor& x) const;
+  void operator()(Ctx& c, const Tensor& x, const nn::Slab& slab) const;
 };
 
 // Twice the rows and columns, half the channels; in time, every frame but frame 0 becomes two. The convolution in time

@@ -102,11 +102,13 @@ void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whol
 }
 
 void CpuBackend::copy_heads(Ctx& c, Heads from, Heads to) {
-  const auto bytes = static_cast<size_t>(from.heads * from.width * bytes_of(from.dtype()));
-  with_type(from.dtype(), [&]<class X>(X) {
-    c.pool().for_each(from.tokens, tokens_a_piece(from), [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) std::memmove(to.token<X>(s), from.token<X>(s), bytes);
-    });
+  const int64_t unit = bytes_of(from.dtype());
+  const auto bytes = static_cast<size_t>(from.heads * from.width * unit);
+  const auto token = [unit](const Heads& x, int64_t s) {
+    return static_cast<std::byte*>(x.buf.raw()) + (x.at + s * x.row) * unit;
+  };
+  c.pool().for_each(from.tokens, tokens_a_piece(from), [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) std::memmove(token(to, s), token(from, s), bytes);
   });
 }
 
