@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "base/error.h"
 #include "core/dtype.h"
@@ -138,7 +139,9 @@ TEST(Pool, BeginsNoPieceOnceAStopWasAskedFor) {
     std::atomic<int> began = 0;
     const auto body = [&](int64_t i, int64_t) {
       ++began;
-      if (i == 50) source.request_stop();
+      if (i != 50) return;
+      while (began < 51) std::this_thread::yield();  // others may have been handed an earlier piece and not begun it
+      source.request_stop();
     };
     EXPECT_EQ(code_of([&] { pool.for_each(100'000, 1, body, source.get_token()); }), Code::cancelled);
     EXPECT_GE(began, 51);
