@@ -8,6 +8,15 @@
 
 namespace zoetrope::attn {
 
+std::vector<Forms> forms_of(const MeshShape& shape) {
+  std::vector<Forms> all;
+  for (const UlyssesForm form : {UlyssesForm::separate, UlyssesForm::kv_packed, UlyssesForm::packed})
+    for (const bool pipelined : {false, true})
+      if ((form == UlyssesForm::separate || shape.ulysses > 1) && (!pipelined || shape.rows * shape.cols > 1))
+        all.push_back({form, pipelined});
+  return all;
+}
+
 std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms) {
   const MeshShape& shape = mesh.shape();
   std::unique_ptr<Attention> attention = std::make_unique<Dense>();

@@ -14,12 +14,10 @@ void set_size(Ask& ask, const std::string& size) {
   const size_t x = size.find_first_of("xX");
   require(x != std::string::npos && x > 0 && x + 1 < size.size(), "size: \"", size,
           "\" is not WIDTHxHEIGHT, as in 832x480");
-  try {
+  about("size", [&] {
     set(ask, request_field("width"), size.substr(0, x));
     set(ask, request_field("height"), size.substr(x + 1));
-  } catch (const Error& error) {
-    fail(error.code(), "size: ", error.what());
-  }
+  });
 }
 
 }  // namespace

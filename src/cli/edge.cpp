@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 namespace zoetrope::cli {
 
@@ -38,12 +40,17 @@ void flush_output() {
   require(whole, "standard output: cannot be written: ", std::strerror(errno));
 }
 
+std::string printable(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7F) c = '?';
+  return text;
+}
+
 std::string one_line(std::string text) {
   constexpr size_t longest = 64 << 10;
   if (text.size() > longest) text = cat(text.substr(0, longest), "... (", text.size() - longest, " bytes more)");
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';  // names may hold anything
-  return text;
+  std::ranges::replace(text, '\n', '?');
+  return printable(std::move(text));
 }
 
 int guarded(const std::function<int()>& command) {

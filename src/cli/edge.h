@@ -8,7 +8,9 @@
 namespace zoetrope::cli {
 
 int exit_status(Code code);
-std::string one_line(std::string text);  // control characters become '?'
+// Names in files and arguments are anybody's: none may speak to the terminal. Control characters become '?'.
+std::string printable(std::string text);  // but line ends
+std::string one_line(std::string text);   // of 64 KiB at most
 // Gives descriptors 0 to 2 that came closed to /dev/null: the next file that is opened would get them otherwise, and
 // what is printed would land in it. Before anything is opened.
 void open_streams();

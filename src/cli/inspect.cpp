@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/ask_options.h"
 #include "cli/commands.h"
+#include "cli/edge.h"
 #include "cli/open_model.h"
 #include "cli/type_options.h"
 #include "engine/inspect.h"
@@ -33,13 +34,6 @@ OrderedJson facts_of(const Options& o, const World& world) {
   const Request request = resolve(o.ask.ask(), model_info(source), 0);
   facts["cost"] = inspect_cost(source, request, o.types.dtype(), o.types.vae_dtype());
   return facts;
-}
-
-// Names in files are anybody's: none may speak to the terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7F) c = '?';
-  return text;
 }
 
 int inspect(const Options& o, const World& world) {

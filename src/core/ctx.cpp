@@ -26,6 +26,12 @@ std::unique_ptr<Region> make_region(const Rank& rank, std::string name) {
 
 }  // namespace
 
+double flops_of(const OpCounts& counts) {
+  double total = 0;
+  for (const auto& [name, count] : counts) total += count.flops;
+  return total;
+}
+
 const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
 
 Ctx::Ctx(Rank& rank) : rank_(rank), stream_(rank.main.get()) {

@@ -38,6 +38,7 @@ struct OpCount {
   double seconds = 0;  // host time in the op where the stream is immediate; 0 unless profiling
 };
 using OpCounts = std::map<std::string_view, OpCount>;
+double flops_of(const OpCounts& counts);  // of all ops together
 
 // Called with each named intermediate and a reader that copies it to the host; parity, eval and the oracle rest on it.
 using Tap = std::function<void(Ctx& c, std::string_view name, const Tensor& value)>;

@@ -31,7 +31,7 @@ OrderedJson stored_facts(const Checkpoint& checkpoint) {
   return facts;
 }
 
-void describe(const ModelPart& part, OrderedJson& facts) try {
+void describe(const ModelPart& part, OrderedJson& facts) {
   facts["class"] = class_name_of(part.config);
   const ModelClass& kind = model_class(facts["class"]);
   const ModelFacts expected = kind.facts(part.config);
@@ -39,8 +39,6 @@ void describe(const ModelPart& part, OrderedJson& facts) try {
   facts["tensors"] = expected.used.size();
   facts["parameters"] = expected.parameters();
   if (part.checkpoint) facts.update(stored_facts(*part.checkpoint));
-} catch (const Error& error) {
-  fail(error.code(), part.where, ": ", error.what());
 }
 
 // What is known of a component, and the first thing that is wrong with it.
@@ -50,7 +48,7 @@ OrderedJson inspect_component(const ModelSource& source, const std::string& name
   facts["problem"] = nullptr;
   try {
     const auto part = source.parts.find(name);
-    if (part != source.parts.end()) describe(part->second, facts);
+    if (part != source.parts.end()) about(part->second.where, [&] { describe(part->second, facts); });
     if (const auto fault = source.faults.find(name); fault != source.faults.end()) fail(Code::invalid, fault->second);
     if (part != source.parts.end()) check_part(name, part->second);
     if (name == "tokenizer") open_tokenizer(source);

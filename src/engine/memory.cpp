@@ -21,12 +21,6 @@ class NoFrames final : public FrameSink {
 
 }  // namespace
 
-double flops_of(const OpCounts& counts) {
-  double total = 0;
-  for (const auto& [name, count] : counts) total += count.flops;
-  return total;
-}
-
 int64_t MemoryNeed::total() const {
   int64_t sum = request + scratch + exchange;
   for (const auto& [component, bytes] : weights) sum += bytes;

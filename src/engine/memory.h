@@ -11,8 +11,6 @@
 
 namespace zoetrope {
 
-double flops_of(const OpCounts& counts);
-
 struct MemoryNeed {
   std::map<std::string, int64_t> weights;  // by component
   int64_t request = 0, scratch = 0, exchange = 0;

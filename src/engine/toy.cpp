@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "config/resources.h"
+#include "core/stop.h"
 #include "io/safetensors.h"
 #include "models/models.h"
 #include "nn/random.h"
@@ -68,7 +69,7 @@ void write_weights(const fs::path& component, uint64_t seed, const std::stop_tok
                         {{"format", "pt"}});
   nn::Random random(seed);
   for (const TensorEntry& entry : out.entries()) {
-    if (stop.stop_requested()) fail(Code::cancelled, "cancelled");
+    check_stop(stop);
     std::vector<float> values(static_cast<size_t>(entry.shape.size()));
     random.read(entry.name, entry.shape, {}, Tensor(values.data(), entry.shape, DType::f32));
     out.write(entry.name, std::as_bytes(std::span(values)));

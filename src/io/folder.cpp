@@ -70,14 +70,12 @@ std::string join(std::span<const std::string_view> names) {
   return text;
 }
 
-void read_settings(ModelFolder& model, const std::string& where) try {
+void read_settings(ModelFolder& model) {
   model.expand_timesteps = value_or(model.settings, "expand_timesteps", false);
   const double absent = -1e9, ratio = value_or(model.settings, "boundary_ratio", absent);
   if (ratio == absent) return;
   require(ratio >= 0 && ratio <= 1, "boundary_ratio is ", ratio, ", 0 to 1 makes sense");
   model.boundary_ratio = ratio;
-} catch (const Error& error) {
-  fail(error.code(), where, ": ", error.what());
 }
 
 }  // namespace
@@ -114,7 +112,7 @@ ModelFolder survey_model_folder(const fs::path& folder) {
     if (component && !fs::is_directory(component->folder)) model.missing.push_back(key);
     if (component) model.components.push_back(*component);
   }
-  read_settings(model, where);
+  about(where, [&] { read_settings(model); });
   return model;
 }
 

@@ -44,11 +44,7 @@ Shape shape_of(const Json& list, const std::string& place) {
     require(extent <= INT64_MAX, place, ": extent ", extent, " is too large");
     dims.push_back(static_cast<int64_t>(extent));
   }
-  try {
-    return Shape(dims);
-  } catch (const Error& error) {
-    fail(error.code(), place, ": ", error.what());
-  }
+  return about(place, [&] { return Shape(dims); });
 }
 
 // Offsets in JSON count from the end of the header; `data` bytes follow it.

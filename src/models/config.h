@@ -19,4 +19,10 @@ struct Numbers {
   }
 };
 
+// The small number that keeps a norm from dividing by zero, by the same rules.
+inline void read_epsilon(const Json& json, const char* part, const char* key, float& into) {
+  into = value_or(json, key, into);
+  require(into > 0 && into < 0.1f, part, ": ", key, " is ", into, ", above 0 and below 0.1 makes sense");
+}
+
 }  // namespace zoetrope

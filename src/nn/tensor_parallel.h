@@ -18,8 +18,8 @@ class TensorParallel {
 
   int size() const { return group_ ? group_->size() : 1; }
 
-  int64_t own(
-      int64_t n) const;  // of n heads, say: as even as they go, the first ranks have one more, the last maybe none
+  // Of n heads, say: as even as they go, the first ranks have one more, the last maybe none.
+  int64_t own(int64_t n) const;
   // This rank's outputs or inputs of n, in whole units (a head's width) shared like that.
   Slice outputs(int64_t n, int64_t unit) const { return share(0, n, unit); }
   Slice inputs(int64_t n, int64_t unit) const { return share(1, n, unit); }

@@ -29,9 +29,7 @@ DryForward dry_forward(const ModelSource& source, const Request& request, const 
   world.clear();
   model.forward(c, x, table, 0, text);
 
-  DryForward result{config.tokens(latents[0], latents[1], latents[2]), 0, count(world.log())};
-  for (const auto& [name, ops] : dry.rank.counts) result.flops += ops.flops;
-  return result;
+  return {config.tokens(latents[0], latents[1], latents[2]), flops_of(dry.rank.counts), count(world.log())};
 }
 
 }  // namespace zoetrope

@@ -17,16 +17,6 @@ const char* name(attn::UlyssesForm form) {
   return "unknown";
 }
 
-std::vector<attn::Forms> forms_of(const MeshShape& shape) {
-  std::vector<attn::UlyssesForm> ulysses{attn::UlyssesForm::separate};
-  if (shape.ulysses > 1) ulysses.insert(ulysses.end(), {attn::UlyssesForm::kv_packed, attn::UlyssesForm::packed});
-  std::vector<attn::Forms> forms;
-  for (const attn::UlyssesForm form : ulysses)
-    for (const bool pipelined : {false, true})
-      if (!pipelined || shape.rows * shape.cols > 1) forms.push_back({form, pipelined});
-  return forms;
-}
-
 }  // namespace
 
 std::string Layout::text() const {
@@ -40,7 +30,7 @@ std::string Layout::text() const {
 std::vector<Layout> all_layouts(int ranks, const MeshHeads& heads) {
   std::vector<Layout> all;
   for (const MeshShape& shape : legal_meshes(ranks, heads))
-    for (const attn::Forms& forms : forms_of(shape)) all.push_back({shape, forms});
+    for (const attn::Forms& forms : attn::forms_of(shape)) all.push_back({shape, forms});
   return all;
 }
 

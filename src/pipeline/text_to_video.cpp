@@ -25,17 +25,6 @@ void in_stage(Stage stage, F body) {
 
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
-// As many ids as the model has rows, the end token last.
-std::vector<int32_t> fit(std::vector<int32_t> ids, int rows, const char* what, std::vector<std::string>& warnings) {
-  const auto most = static_cast<size_t>(rows);
-  if (ids.size() <= most) return ids;
-  warnings.push_back(cat(what, ": ", ids.size(), " tokens with the end token, the model reads ", rows,
-                         "; what comes later is left out"));
-  ids[most - 1] = ids.back();
-  ids.resize(most);
-  return ids;
-}
-
 std::string cleaned_negative(const Request& request) {
   try {
     return clean_prompt(request.negative_prompt);
@@ -54,7 +43,11 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source) {
 PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows) {
   PromptIds ids;
   const auto encode = [&](const std::string& text, const char* what) {
-    return fit(tokenizer.encode(text, std::numeric_limits<int>::max()), rows, what, ids.warnings);
+    auto all = tokenizer.encode(text, std::numeric_limits<int>::max());
+    if (all.size() <= static_cast<size_t>(rows)) return all;
+    ids.warnings.push_back(cat(what, ": ", all.size(), " tokens with the end token, the model reads ", rows,
+                               "; what comes later is left out"));
+    return tokenizer.encode(text, rows);
   };
   ids.positive = encode(clean_prompt(request.prompt), "prompt");
   const std::string negative = cleaned_negative(request);  // checked even where guidance leaves it out: reports show it

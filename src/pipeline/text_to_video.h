@@ -59,7 +59,6 @@ class TextToVideo {
     Tensor scale;             // [1]
   };
 
-  std::unique_ptr<attn::Attention> attention(Ctx& c, const attn::Forms& forms) const;
   Shape latent_shape(const Request& request) const;
   std::vector<Expert> experts(Ctx& c, const Request& request, const Schedule& schedule, int high) const;
   void encode_text(Ctx& c, const Guidance& guidance, const PromptIds& ids, std::vector<Expert>& experts);

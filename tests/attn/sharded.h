@@ -126,16 +126,6 @@ inline std::vector<MeshShape> sequence_meshes(int ranks, const MeshHeads& heads)
   return shapes;
 }
 
-// The forms that make a difference on this mesh.
-inline std::vector<Forms> forms_of(const MeshShape& shape) {
-  std::vector<Forms> all;
-  for (const bool pipelined : {false, true})
-    for (const UlyssesForm form : {UlyssesForm::separate, UlyssesForm::kv_packed, UlyssesForm::packed})
-      if ((form == UlyssesForm::separate || shape.ulysses > 1) && (!pipelined || shape.rows * shape.cols > 1))
-        all.push_back({form, pipelined});
-  return all;
-}
-
 // All legal meshes of so many ranks that only cut the sequence, in all forms.
 inline std::vector<Case> cases_of(int ranks, const MeshHeads& heads) {
   std::vector<Case> cases;

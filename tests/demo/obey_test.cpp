@@ -4,15 +4,12 @@
 
 #include <cstdio>
 
-#include "base/file.h"
 #include "demo/shapes.h"
 
 namespace zoetrope::demo {
 namespace {
 
-Json prompts() {
-  return parse_json(read_file(ZOETROPE_SOURCE_DIR "/tools/train_demo/evaluation_prompts.json", 1 << 20), "prompts");
-}
+Json prompts() { return read_json(ZOETROPE_SOURCE_DIR "/tools/train_demo/evaluation_prompts.json"); }
 
 struct Score {
   int count = 0, colour = 0, direction = 0, size = 0;

@@ -2,10 +2,10 @@
 // sizes that it was not made for.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <span>
 
-#include "base/file.h"
 #include "demo/shapes.h"
+#include "eval/compare.h"
 #include "io/image.h"
 
 namespace zoetrope::demo {
@@ -15,19 +15,17 @@ const std::string references = ZOETROPE_SOURCE_DIR "/tests/demo/reference/";
 
 // PSNR of frame `at` of the video and picture `cell` of a row of pictures, dB.
 double frame_psnr(const Video& video, int at, const Image& row, int cell) {
-  double sum = 0;
-  for (int y = 0; y < video.height; ++y)
-    for (int i = 0; i < video.width * 3; ++i) {
-      const auto ours = static_cast<size_t>((at * video.height + y) * video.width * 3 + i);
-      const auto theirs = static_cast<size_t>(y * row.width * 3 + cell * video.width * 3 + i);
-      const double off = double(video.rgb[ours]) - double(row.rgb[theirs]);
-      sum += off * off;
-    }
-  return sum == 0 ? 200 : 10 * std::log10(255.0 * 255.0 * video.width * video.height * 3 / sum);
+  const auto line = static_cast<size_t>(video.width) * 3, frame = line * static_cast<size_t>(video.height);
+  std::vector<uint8_t> picture;
+  for (int y = 0; y < video.height; ++y) {
+    const auto from = row.rgb.begin() + (y * row.width + cell * video.width) * 3;
+    picture.insert(picture.end(), from, from + static_cast<std::ptrdiff_t>(line));
+  }
+  return psnr(std::span(video.rgb).subspan(static_cast<size_t>(at) * frame, frame), picture);
 }
 
 TEST(Shapes, DrawTheReferenceClips) {
-  const Json record = parse_json(read_file(references + "clips.json", 1 << 16), "clips.json");
+  const Json record = read_json(references + "clips.json");
   Engine engine(shapes_config());
   for (size_t n = 0; n < record.at("clips").size(); ++n) {
     const Json& clip = record.at("clips")[n];

@@ -93,12 +93,6 @@ inline std::vector<Record> dry_log(const Toy& toy, const Case& one, int rank) {
   return log;
 }
 
-inline bool same(const std::vector<Record>& a, const std::vector<Record>& b) {
-  return std::ranges::equal(a, b, [](const Record& x, const Record& y) {
-    return x.verb == y.verb && x.axis == y.axis && x.bytes == y.bytes && x.shape == y.shape;
-  });
-}
-
 // Calls and bytes by axis and verb.
 using Sums = std::map<std::pair<std::string, Verb>, std::pair<int64_t, int64_t>>;
 

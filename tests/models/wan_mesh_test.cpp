@@ -215,7 +215,7 @@ TEST(WanOnMesh, DryRanksSendTheSame) {
   const auto runs = on_meshes(toy, cases);
   for (size_t i = 0; i < cases.size(); ++i)
     for (size_t rank = 0; rank < 4; ++rank)
-      EXPECT_TRUE(same(runs[i][rank].log, dry_log(toy, cases[i], static_cast<int>(rank))))
+      EXPECT_TRUE(runs[i][rank].log == dry_log(toy, cases[i], static_cast<int>(rank)))
           << words_of(cases[i].shape, cases[i].forms);
 }
 

@@ -6,6 +6,7 @@
 #include "core/dry_rank.h"
 #include "io/temp_folder.h"
 #include "nn/loader.h"
+#include "support/cpu_ctx.h"
 #include "support/words.h"
 
 namespace zoetrope::nn {
@@ -47,12 +48,7 @@ TEST(Stored, AlsoATableOfZeros) {
              R"({"weight_map":{"m-1.table":"m-1.safetensors","m-2.table":"m-2.safetensors"}})");
   const Checkpoint checkpoint(folder.path());
   Stored source(checkpoint);
-  Pool pool(1);
-  Rank rank;
-  int not_a_backend = 0;  // the loader only asks whether there is one
-  rank.pool = &pool;
-  rank.backend = reinterpret_cast<Backend*>(&not_a_backend);
-  Ctx c(rank);
+  CpuCtx c(1);
   Tensor table;
   Loader load(c, "text_encoder", source, DType::f32);
   load.embedding(table, {"m-1.table", "m-2.table"}, 3, 2);

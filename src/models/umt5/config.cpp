@@ -30,9 +30,7 @@ Umt5Config umt5_config(const Json& json) {
   number("d_model", config.dim);
   number("d_ff", config.ffn_dim);
   number("vocab_size", config.vocabulary);
-  config.eps = value_or(json, "layer_norm_epsilon", config.eps);
-  require(config.eps > 0 && config.eps < 0.1f, "text_encoder: layer_norm_epsilon is ", config.eps,
-          ", above 0 and below 0.1 makes sense");
+  read_epsilon(json, "text_encoder", "layer_norm_epsilon", config.eps);
   const auto projection = value_or<std::string>(json, "feed_forward_proj", "gated-gelu");
   if (projection != "gated-gelu")
     fail(Code::unsupported, "text_encoder: feed_forward_proj \"", projection, "\" is not built; gated-gelu is");

@@ -36,14 +36,12 @@ WanConfig parse_wan_config(const Json& json) {
   number("freq_dim", config.time_dim);
   number("ffn_dim", config.ffn_dim);
   number("rope_max_seq_len", config.max_positions, 1 << 16);
-  config.eps = value_or(json, "eps", config.eps);
   const auto patch = value_or(json, "patch_size", std::vector<int>{1, 2, 2});
   if (patch != std::vector<int>{1, 2, 2})
     fail(Code::unsupported, "transformer: patch_size ", short_dump(json["patch_size"]), " is not built; [1,2,2] is");
   require(config.width % 2 == 0 && config.time_dim % 2 == 0,
           "transformer: attention_head_dim and freq_dim must be even");
-  require(config.eps > 0 && config.eps < 0.1f, "transformer: eps is ", config.eps,
-          ", above 0 and below 0.1 makes sense");
+  read_epsilon(json, "transformer", "eps", config.eps);
   return config;
 }
 

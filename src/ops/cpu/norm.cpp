@@ -82,11 +82,9 @@ void CpuBackend::rms_norm(Ctx& c, Tensor x, Tensor w, float eps, RowSquares whol
 void CpuBackend::square_sums(Ctx& c, Heads x, Tensor sums) {
   const int64_t columns = x.heads * x.width;
   with_type(x.dtype(), [&]<class X>(X) {
-    c.pool().for_each(x.tokens, std::max<int64_t>(1, piece_elements / std::max<int64_t>(1, columns)),
-                      [&](int64_t begin, int64_t end) {
-                        for (int64_t s = begin; s < end; ++s)
-                          sums.data<float>()[s] = square_sum(x.token<X>(s), columns);
-                      });
+    c.pool().for_each(x.tokens, tokens_a_piece(x), [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) sums.data<float>()[s] = square_sum(x.token<X>(s), columns);
+    });
   });
 }
 

@@ -64,10 +64,6 @@ class Angles {
   std::vector<float> cosine_, sine_;
 };
 
-int64_t tokens_a_piece(const Heads& x) {
-  return std::max<int64_t>(1, piece_elements / std::max<int64_t>(1, x.heads * x.width));
-}
-
 }  // namespace
 
 void CpuBackend::rope(Ctx& c, Heads x, Rope rope) {

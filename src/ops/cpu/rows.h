@@ -12,6 +12,10 @@ namespace zoetrope {
 
 constexpr int64_t piece_elements = 16384;  // what a thread takes at a time
 
+inline int64_t tokens_a_piece(const Heads& x) {
+  return std::max<int64_t>(1, piece_elements / std::max<int64_t>(1, x.heads * x.width));
+}
+
 // f(const X* from, Y* to, int64_t row, int64_t n) for each row of x and y (same shape, any compute types).
 template <class F>
 void for_rows(const Workers& pool, const Tensor& x, const Tensor& y, F f) {
