@@ -1,5 +1,8 @@
 #include "pipeline/facts.h"
 
+#include <cctype>
+#include <filesystem>
+
 #include "base/error.h"
 #include "core/dry_rank.h"
 #include "models/models.h"
@@ -21,6 +24,13 @@ void check_class(const std::string& part, const Json& config) {
   require(found == wanted, class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
 }
 
+// Where a part's tensors are: its file, or the folder of its shards.
+std::string place_of(const ModelPart& part) {
+  if (!part.checkpoint) return part.where;
+  const auto files = part.checkpoint->files();
+  return files.size() == 1 ? files[0].string() : part.checkpoint->path().string();
+}
+
 void check_pipeline(const ModelSource& source) {
   const auto kind = value_or(source.index, "_class_name", std::string());
   if (kind == "WanImageToVideoPipeline")
@@ -29,6 +39,33 @@ void check_pipeline(const ModelSource& source) {
   if (kind != "WanPipeline")
     fail(Code::unsupported, source.name, ": pipeline class \"", kind, "\" is not built; WanPipeline is");
   for (const auto& [part, what] : source.parts) about(what.where, [&] { check_class(part, what.config); });
+}
+
+// The names of a part's files, links followed, and what their metadata says; only names tell one expert from the other.
+std::vector<std::string> names_of(const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  const auto files = checkpoint.files();
+  for (size_t i = 0; i < files.size(); ++i) {
+    names.push_back(std::filesystem::canonical(files[i]).filename().string());
+    for (const auto& [key, value] : checkpoint.metadata(i)) names.push_back(value);
+  }
+  return names;
+}
+
+// "wan2.2_t2v_low_noise_14B", "Low-Noise": both hold `noise` = "lownoise".
+bool speaks_of(const std::string& name, std::string_view noise) {
+  std::string letters;
+  for (const char ch : name)
+    if (std::isalpha(static_cast<unsigned char>(ch))) letters += static_cast<char>(std::tolower(ch));
+  return letters.find(noise) != std::string::npos;
+}
+
+void check_expert(const ModelSource& source, const std::string& part, std::string_view own, std::string_view other) {
+  const ModelPart& what = source.at(part);
+  if (!what.checkpoint) return;
+  for (const std::string& name : names_of(*what.checkpoint))
+    require(speaks_of(name, own) || !speaks_of(name, other), place_of(what), ": calls itself \"", name.substr(0, 80),
+            "\"; transformer/ holds the high-noise expert and transformer_2/ the other: exchange them");
 }
 
 void check_fit(const ModelSource& source, const WanConfig& transformer) {
@@ -46,13 +83,8 @@ void check_fit(const ModelSource& source, const WanConfig& transformer) {
   require(other.dim() == transformer.dim() && other.in_channels == transformer.in_channels &&
               other.out_channels == transformer.out_channels && other.text_dim == transformer.text_dim,
           second.where, ": the two experts differ in width or channels; take both from one repository");
-}
-
-// Where a part's tensors are: its file, or the folder of its shards.
-std::string place_of(const ModelPart& part) {
-  if (!part.checkpoint) return part.where;
-  const auto files = part.checkpoint->files();
-  return files.size() == 1 ? files[0].string() : part.checkpoint->path().string();
+  check_expert(source, "transformer", "highnoise", "lownoise");
+  check_expert(source, "transformer_2", "lownoise", "highnoise");
 }
 
 // Builds the part in a context that counts: the constructor's own checks are the judgement. Returns what it would read.

@@ -108,6 +108,23 @@ TEST_F(BadFolder, WhoseSecondExpertIsNotWhole) {
   expect_bad(weights("transformer_2") + ": transformer_2: 1 missing (proj_out.bias)");
 }
 
+// The two experts have the same tensors, so only a name can tell. Public reports: a blurred video.
+TEST_F(BadFolder, WithItsExpertsExchanged) {
+  use("wan-a14b");
+  const std::string file = weights("transformer"), low = (models / "wan2.2_t2v_low_noise_14B.safetensors").string();
+  fs::rename(file, low);
+  fs::create_symlink(low, file);
+  const std::string rest = "; transformer/ holds the high-noise expert and transformer_2/ the other: exchange them";
+  expect_bad(file + ": calls itself \"" + fs::path(low).filename().string() + "\"" + rest);
+  fs::remove(file);
+  fs::rename(low, file);
+  auto tensors = read_all(weights("transformer_2"));
+  std::vector<std::pair<std::string, Tensor>> list;
+  for (Stored& one : tensors) list.emplace_back(one.name, Tensor(one.bytes.data(), one.shape, one.type));
+  write_safetensors(weights("transformer_2"), list, {{"modelspec.title", "Wan2.2-T2V-High-Noise"}});
+  expect_bad(weights("transformer_2") + ": calls itself \"Wan2.2-T2V-High-Noise\"" + rest);
+}
+
 TEST_F(BadFolder, WhoseWeightsAreCutShort) {
   const std::string whole = bytes("transformer");
   put("transformer", std::string_view(whole).substr(0, whole.size() - 100));

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "engine/engine.h"
 
 namespace zoetrope {
 namespace {
@@ -58,6 +59,22 @@ TEST(Generate, GivesTheSameBytesTwice) {
   for (const char* name : {"a.mp4", "b.mp4"})
     EXPECT_EQ(zoetrope(generate(toy().string(), (folder / name).string()) + Words{"--quiet"}).status, 0);
   EXPECT_EQ(read_file(folder / "a.mp4", 10u << 20), read_file(folder / "b.mp4", 10u << 20));
+}
+
+// Public report: the library and the server had other defaults than the command line.
+TEST(Generate, GivesTheFramesOfTheEngine) {
+  const TempFolder folder;
+  EngineConfig config;
+  config.model = toy();
+  Engine engine(config);
+  for (const char* recipe : {"original", "folder"}) {
+    Ask ask;
+    ask.prompt = "a cat", ask.width = 64, ask.height = 48, ask.num_frames = 5, ask.steps = 2, ask.seed = 7;
+    ask.recipe = recipe;
+    const Json own = engine.submit(ask, open_output(folder / "y.safetensors", {}, ""))->wait();
+    EXPECT_EQ(report_of(folder, {"--recipe", recipe}).at("output").at("sha256_frames"),
+              own.at("output").at("sha256_frames"));
+  }
 }
 
 TEST(Generate, ReadsThePromptFromAFileOrStandardInput) {

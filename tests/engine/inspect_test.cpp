@@ -101,5 +101,24 @@ TEST(Inspect, GuessesWhatAFileIs) {
   EXPECT_EQ(inspect_file(toy_folder() / "text_encoder/model.safetensors").at("looks_like"), "UMT5 text encoder");
 }
 
+// Public reports: a 5B model taken for image to video, one of the two experts for Wan 2.1.
+TEST(Inspect, TellsTheReleasedTransformersApart) {
+  const TempFolder folder;
+  const auto kind = [&](int64_t width, int64_t channels, const std::string& prefix, const std::string& more) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(width * channels * 4));
+    const std::string name = prefix + "patch_embedding.weight";
+    write_safetensors(folder / "x.safetensors", {{name, Tensor(bytes.data(), {width, channels, 1, 2, 2}, DType::u8)},
+                                                 {more, Tensor(bytes.data(), {1}, DType::u8)}});
+    return inspect_file(folder / "x.safetensors").at("looks_like").get<std::string>();
+  };
+  EXPECT_EQ(kind(3072, 48, "", "x"), "Wan 2.2 TI2V-5B transformer");
+  EXPECT_EQ(kind(1536, 16, "", "x"), "Wan 2.1 T2V-1.3B transformer");
+  EXPECT_EQ(kind(5120, 16, "", "x"), "Wan 2.1 T2V-14B transformer, or one expert of Wan 2.2 T2V-A14B");
+  EXPECT_EQ(kind(5120, 36, "", "x"), "one expert of Wan 2.2 I2V-A14B");
+  EXPECT_EQ(kind(5120, 36, "", "img_emb.proj.0.weight"), "Wan 2.1 I2V or FLF2V-14B transformer");
+  EXPECT_EQ(kind(3072, 48, "model.diffusion_model.", "model.diffusion_model.head.modulation"),
+            "Wan 2.2 TI2V-5B transformer (original names: use the -Diffusers repository)");
+}
+
 }  // namespace
 }  // namespace zoetrope

@@ -70,6 +70,45 @@ TEST(Umt5, RefusesWrongIds) {
             "text_encoder: 513 tokens, at most 512 fit; cut the prompt's ids first");
 }
 
+// Files hold the table as shared.weight, as encoder.embed_tokens.weight, as both, or as both with one of them zeros.
+struct Named : nn::Parameters {
+  Named(const Recorded& run, const std::vector<nn::Entry>& entries, const std::vector<std::string>& names,
+        std::string zeros = {})
+      : run_(run), zeros_(std::move(zeros)) {
+    for (const nn::Entry& entry : entries) listing_.emplace(entry.key, entry.shape);
+    const Shape table = listing_.extract("shared.weight").mapped();
+    for (const std::string& name : names) listing_.emplace(name, table);
+  }
+  const nn::Listing* listing() const override { return &listing_; }
+  void read(const std::string& key, const Shape& shape, const nn::Slice& part, const Tensor& to) override {
+    const bool table = key == "shared.weight" || key == "encoder.embed_tokens.weight";
+    nn::Random(run_.golden.seed()).read(table ? "shared.weight" : key, shape, part, to);
+    if (key == zeros_) std::memset(to.raw(), 0, static_cast<size_t>(to.bytes()));
+  }
+
+ private:
+  const Recorded& run_;
+  nn::Listing listing_;
+  std::string zeros_;
+};
+
+TEST(Umt5, TakesItsTableUnderEitherName) {
+  const std::string shared = "shared.weight", tied = "encoder.embed_tokens.weight";
+  Replay run("umt5/a_7");
+  const Umt5Config config = umt5_config(run.golden.config());
+  const std::vector<float> want = values_of(run.model.forward(run.cpu.c, run.ids));
+  for (const auto& [names, zeros] : {std::pair<std::vector<std::string>, std::string>{{shared}, ""},
+                                     {{tied}, ""},
+                                     {{shared, tied}, ""},
+                                     {{shared, tied}, shared},
+                                     {{shared, tied}, tied}}) {
+    Named source(run, run.model.entries(), names, zeros);
+    CpuCtx cpu;
+    const Umt5Encoder model(cpu.c, config, source, DType::f32);
+    EXPECT_EQ(values_of(model.forward(cpu.c, run.ids)), want) << names[0] << names.size() << zeros;
+  }
+}
+
 TEST(Umt5, BucketsAreThePublishedOnes) {
   for (const auto& [distance, bucket] : std::vector<std::pair<int, int>>{{0, 0},
                                                                          {-1, 1},

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
+#include <set>
 
 #include "config/fields.h"
 #include "models/golden.h"
@@ -205,16 +207,72 @@ TEST(Pipeline, ReportsProgressThatOnlyGrows) {
   EXPECT_EQ(seen.back().first, Stage::encode);
 }
 
+// Weights stand in for a bad checkpoint: one NaN in the middle of a part.
 TEST(Pipeline, RefusesToShowWhatIsNotFinite) {
-  Toy toy("wan");
-  const Request r = toy.request({});
-  // Weights stand in for a bad checkpoint: one NaN in the output layer.
-  for (auto& [component, region] : toy.cpu.rank.weights)
-    if (component == "transformer") {
-      auto* bytes = static_cast<float*>(region.data());
-      bytes[region.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [part, said] : {std::pair{"transformer", "denoise: step 1 of 2 (transformer) holds "},
+                                   {"vae", "vae_decode: latent frame 0 holds "}}) {
+    Toy toy("wan");
+    const Request r = toy.request({});
+    Region& weights = toy.cpu.rank.weights.at(part);
+    static_cast<float*>(weights.data())[weights.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
+    const std::string error = words([&] { toy.run(r); });
+    EXPECT_TRUE(error.starts_with(said)) << error;
+  }
+}
+
+// Public report: half-precision text vectors that overflowed made a video of nothing.
+TEST(Pipeline, RefusesTextVectorsThatAreNotFinite) {
+  struct Overflowing : nn::Random {
+    Overflowing() : Random(0) {}
+    void read(const std::string& key, const Shape& shape, const nn::Slice& part, const Tensor& to) override {
+      Random::read(key, shape, part, to);
+      if (key == "encoder.final_layer_norm.weight") to.data<float>()[0] = std::numeric_limits<float>::infinity();
     }
-  EXPECT_TRUE(words([&] { toy.run(r); }).starts_with("denoise: step 1 of 2 (transformer) holds "));
+  };
+  CpuCtx cpu;
+  ModelSource source = toy_source("wan");
+  source.parts.at("text_encoder").weights = std::make_unique<Overflowing>();
+  TextToVideo pipeline(cpu, source, DType::f32, DType::f32, {});
+  Frames frames;
+  const std::string said = words([&] { run_toy(cpu, pipeline, source, toy_request(source, {}), {}, frames); });
+  EXPECT_TRUE(said.starts_with("text_encode: the prompt embedding holds ")) << said;
+  EXPECT_EQ(frames.announced, 0);
+}
+
+// Public reports: a black or grey video, and a job that calls itself done.
+TEST(Pipeline, RefusesAVideoOfOneColour) {
+  struct Blank : nn::Random {
+    Blank() : Random(0) {}
+    void read(const std::string& key, const Shape& shape, const nn::Slice& part, const Tensor& to) override {
+      Random::read(key, shape, part, to);
+      if (key.starts_with("decoder.conv_out.")) std::memset(to.raw(), 0, static_cast<size_t>(to.bytes()));
+    }
+  };
+  CpuCtx cpu;
+  ModelSource source = toy_source("wan");
+  source.parts.at("vae").weights = std::make_unique<Blank>();
+  TextToVideo pipeline(cpu, source, DType::f32, DType::f32, {});
+  Frames frames;
+  EXPECT_EQ(words([&] { run_toy(cpu, pipeline, source, toy_request(source, {}), {}, frames); }),
+            "vae_decode: every pixel of the video is the same; the latents say nothing");
+  EXPECT_FALSE(frames.finished);
+}
+
+// Public reports: guidance that was always 4; an empty negative prompt taken for none.
+TEST(Pipeline, EveryGuidanceAndNegativePromptCounts) {
+  Toy toy("wan");
+  const auto frames = [&](double guidance, const std::optional<std::string>& negative) {
+    Ask ask;
+    ask.prompt = "a cat", ask.num_frames = 5;
+    ask.guidance_scale = guidance, ask.negative_prompt = negative;
+    const std::vector<uint8_t> bytes = toy.run(toy.request(ask)).bytes;
+    return std::string(bytes.begin(), bytes.end());
+  };
+  std::set<std::string> seen;
+  for (const double guidance : {1.0, 4.0, 10.0}) seen.insert(frames(guidance, {}));
+  seen.insert(frames(4, ""));
+  seen.insert(frames(4, "a dog"));
+  EXPECT_EQ(seen.size(), 5u);
 }
 
 TEST(Facts, RefuseTheVaeOfAnotherModel) {
