@@ -44,6 +44,7 @@ void* Region::take(size_t bytes) {
   allow(from, from + bytes);
   used_ = to;
   peak_ = std::max(peak_, used_);
+  largest_ = std::max(largest_, bytes);
   return pages_->base() + from;
 }
 

@@ -22,6 +22,7 @@ class Region {
   void* take(size_t bytes);  // aligned; bytes may be 0
   size_t used() const { return used_; }
   size_t peak() const { return peak_; }            // most that was used since reset_peak
+  size_t largest() const { return largest_; }      // most that was taken at once since reset_peak
   size_t committed() const { return committed_; }  // pages held now
   const std::string& name() const { return name_; }
 
@@ -29,7 +30,7 @@ class Region {
 
   void rewind(size_t mark);  // back to an earlier used()
   void trim();               // give back the pages above used()
-  void reset_peak() { peak_ = used_; }
+  void reset_peak() { peak_ = used_, largest_ = 0; }
 
  private:
   // Under ASan: what nobody holds may not be touched, so that a tensor that outlives its scope is caught.
@@ -39,7 +40,7 @@ class Region {
   std::string name_;
   std::unique_ptr<Pages> pages_;
   size_t limit_;
-  size_t used_ = 0, peak_ = 0, committed_ = 0;
+  size_t used_ = 0, peak_ = 0, largest_ = 0, committed_ = 0;
 };
 
 class Scope {

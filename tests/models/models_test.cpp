@@ -179,6 +179,35 @@ TEST(Models, ADryDecodeCountsTheWorkOfTheVae) {
   EXPECT_LE(static_cast<double>(c.request().peak()), 7.0 * widest);
 }
 
+struct DecodeNeed {
+  size_t scratch, request, largest;
+  friend bool operator==(const DecodeNeed&, const DecodeNeed&) = default;
+};
+
+// At 1280x720, without the latents themselves.
+DecodeNeed decode_need(int64_t latent_frames) {
+  DryCtx dry;
+  Ctx& c = dry.c;
+  const WanVaeConfig config = wan_vae_config(model_preset("wan2.2-t2v-a14b").config("vae/config.json"));
+  const WanVaeDecoder decoder(c, config, dry.weights, DType::f32);
+  const Tensor latents = c.empty({latent_frames, 90, 160, 16}, DType::f32, c.request());
+  const size_t held = c.request().used();
+  c.request().reset_peak();
+  WanVaeDecoder::Stream stream(decoder);
+  for (int64_t t = 0; t < latents.dim(0); ++t) {
+    Scope scope(c.scratch());
+    stream.decode_next(c, latents.rows(t, t + 1));
+  }
+  return {c.scratch().peak(), c.request().peak() - held, std::max(c.scratch().largest(), c.request().largest())};
+}
+
+// Public reports: buffers of 8 and 26 GB in a decode, growing with the video. Ours has one latent frame at a time.
+TEST(Models, ADecodeNeedsNoMoreForALongerVideo) {
+  const DecodeNeed need = decode_need(31);  // 121 frames
+  EXPECT_LT(need.largest, size_t{4} << 30);
+  EXPECT_EQ(need, decode_need(3));
+}
+
 TEST(Models, ADryTextEncoderNeedsItsWeightsAndLittleElse) {
   DryCtx dry;
   Ctx& c = dry.c;
