@@ -72,7 +72,7 @@ std::optional<Json> number(const std::string& text) {
 }
 
 Json yaml_scalar(const YAML::Node& node) {
-  const std::string text = node.Scalar();
+  const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;  // quoted
   if (text.empty() || text == "~" || text == "null") return nullptr;
   if (text == "true" || text == "True") return true;
@@ -148,7 +148,7 @@ constexpr bool is_list<std::vector<T>> = true;
 template <class T>
 std::string why_not(const Json& value) {
   using Limits = std::numeric_limits<T>;
-  const std::string other_type = cat("which is a ", value.type_name());
+  std::string other_type = cat("which is a ", value.type_name());
   if constexpr (is_list<T>) {
     if (!value.is_array()) return other_type;
     for (const Json& item : value)

@@ -133,7 +133,7 @@ std::shared_ptr<Job> Engine::submit(const Ask& ask, std::unique_ptr<Output> outp
   const PromptIds ids = encode_prompts(*tokenizer_, request);  // a prompt that cannot be encoded is refused here
   request.warnings.insert(request.warnings.end(), ids.warnings.begin(), ids.warnings.end());
   check_latents(request, info_);
-  const std::shared_ptr<Job> job(new Job(request, std::move(output), std::move(progress)));
+  std::shared_ptr<Job> job(new Job(request, std::move(output), std::move(progress)));
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(queue_, [](const auto& waiting) { return waiting->state() != JobState::queued; });

@@ -108,7 +108,7 @@ std::u32string HtmlEntities::unescape(std::u32string_view text) const {
 
 std::u32string HtmlEntities::strict(std::u32string_view reference) const {
   const std::u32string_view body = reference.substr(1);
-  const std::u32string whole(reference);
+  std::u32string whole(reference);
   if (body[0] == '#') {
     const std::u32string value = unescape(reference);
     return value.find(U';') == value.npos ? value : whole;

@@ -105,7 +105,7 @@ fs::path cached(const std::string& name, const HubCache& cache) {
   std::string flat = name;
   flat.replace(flat.find('/'), 1, "--");
   const fs::path repository = folder / cat("models--", flat);
-  const fs::path snapshot = folder.empty() ? fs::path() : snapshot_of(repository);
+  fs::path snapshot = folder.empty() ? fs::path() : snapshot_of(repository);
   const size_t partial = folder.empty() ? 0 : partial_blobs(repository);
   if (snapshot.empty() && partial == 0)
     fail(Code::invalid, name, ": no such folder, and not in the cache ",
@@ -130,7 +130,7 @@ fs::path HubCache::folder() const {
 fs::path resolve_model(std::string_view model, const HubCache& cache) {
   require(!model.empty() && model.find('\0') == std::string_view::npos,
           "model: no name given; use a folder or a Hugging Face name like owner/name");
-  const fs::path folder(model);
+  fs::path folder(model);
   if (fs::exists(folder)) return folder;
   require(looks_like_hub_name(model), model,
           ": no such folder; give a folder in the Diffusers layout or a Hugging Face name like owner/name");
