@@ -20,9 +20,9 @@ std::pair<int&, int&> pads(ConvOptions& o, int axis) {
 Slab::Slab(Comm& comm, VaeSplit split, int64_t extent, std::vector<int64_t> margins)
     : comm_(&comm), axis_(split == VaeSplit::height ? 1 : 2), extent_(extent), margins_(std::move(margins)) {}
 
-void Slab::reserve(Ctx& c, int64_t fetched_line, int64_t gathered_line) {
-  exchange_ = Slot(c.exchange());
-  exchange_.reserve(std::max(4 * fetched_line, comm_->size() * share_of(0).count * gathered_line));
+void Slab::reserve(Slot& slot, int64_t fetched_line, int64_t gathered_line) {
+  slot.reserve(std::max(4 * fetched_line, comm_->size() * share_of(0).count * gathered_line));
+  slot_ = slot;
 }
 
 Slab Slab::finer() const {
@@ -120,7 +120,7 @@ Tensor Slab::surround(Ctx& c, const Tensor& x, const ConvOptions& o, const Tenso
 // Ranks without a part, and those beside them, send and receive what nobody reads: all counts are equal.
 Sides Slab::exchange(Ctx& c, const Tensor& x, const Halo& halo) const {
   const Shape line = x.shape().with(axis_, 1);
-  const Tensor room = exchange_.view({4, std::max(halo.before, halo.after) * line.size()}, x.dtype());
+  const Tensor room = slot_.view({4, std::max(halo.before, halo.after) * line.size()}, x.dtype());
   const auto message = [&](int64_t i, int64_t count) {
     return count ? room.row(i).rows(0, count * line.size()).view(line.with(axis_, count)) : Tensor();
   };
@@ -141,7 +141,7 @@ Tensor Slab::conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, con
 }
 
 Tensor Slab::all_gather(Ctx& c, const Heads& x, const Shape& part) const {
-  const Tensor room = exchange_.view({comm_->size(), most(part)}, x.dtype());
+  const Tensor room = slot_.view({comm_->size(), most(part)}, x.dtype());
   const Tensor own = room.rows(comm_->rank(), comm_->rank() + 1);
   copy_heads(c, x, as_heads(own.row(0).rows(0, part.size()).view({x.tokens, x.heads * x.width}), x.width));
   const Tensor frame = assemble(c, comm_->all_gather(c, own, room), part);

@@ -25,9 +25,9 @@ class Slab {
   // resolution, and so on; none: they are fetched.
   Slab(Comm& comm, VaeSplit split, int64_t extent, std::vector<int64_t> margins = {});
 
-  // Takes what exchange and all_gather need in the exchange region, alike on all ranks: the largest line that a
-  // convolution fetches and the largest that all_gather moves, in bytes (all frames of a chunk).
-  void reserve(Ctx& c, int64_t fetched_line, int64_t gathered_line);
+  // The slot that fetched lines and all_gather pass through from now on, reserved alike on all ranks for the largest
+  // line that a convolution fetches and the largest that all_gather moves, in bytes (all frames of a chunk).
+  void reserve(Slot& slot, int64_t fetched_line, int64_t gathered_line);
 
   bool whole() const { return comm_ == nullptr; }
   bool empty() const { return !whole() && at().count == 0; }
@@ -74,7 +74,7 @@ class Slab {
   int64_t extent_ = 0, scale_ = 1;
   std::vector<int64_t> margins_;
   size_t level_ = 0;  // of margins_; beyond: none
-  Slot exchange_;
+  Slot slot_;
 };
 
 }  // namespace zoetrope::nn

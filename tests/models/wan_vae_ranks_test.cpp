@@ -261,6 +261,41 @@ TEST(VaeOnRank, TakesTheDocumentedExchangeMemory) {
   }
 }
 
+// The table of docs/parallelism.md: the released decoder at 720p in bf16, a chunk of four frames on the busiest rank.
+TEST(VaeOnRank, ComputesAndSendsWhatTheTableSays) {
+  const auto tenths = [](double x) { return std::lround(10 * x); };
+  const auto chunk = [&](int ranks, VaeSplit split, VaeForm form) {
+    double flops = 0, bytes = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      DryWorld world(rank, ranks);
+      const auto comm = world.comm();
+      DryRank dry(cpu_traits());
+      nn::Random weights(0);
+      const WanVaeDecoder decoder(dry.c, wan_vae_config(Json::object()), weights, DType::bf16, "vae",
+                                  {comm.get(), split, form});
+      WanVaeDecoder::Stream stream(decoder);
+      const Tensor latent = dry.c.empty({1, 90, 160, 16}, DType::f32, dry.c.request());
+      stream.decode_next(dry.c, latent);
+      dry.c.counts().clear(), world.clear();
+      stream.decode_next(dry.c, latent);
+      double work = 0, sent = 0;
+      for (const char* op : {"conv", "linear", "attention"}) work += dry.c.counts().at(op).flops;
+      for (const Record& record : world.log()) sent += static_cast<double>(record.bytes);
+      flops = std::max(flops, work), bytes = std::max(bytes, sent);
+    }
+    return std::pair(tenths(flops / 1e12), tenths(bytes / (1 << 20)));
+  };
+  using Pair = std::pair<long, long>;
+  EXPECT_EQ(chunk(1, VaeSplit::width, VaeForm::exchange), Pair(314, 0));
+  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::exchange), Pair(157, 207));
+  EXPECT_EQ(chunk(4, VaeSplit::width, VaeForm::exchange), Pair(79, 361));
+  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::exchange), Pair(39, 388));
+  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::exchange), Pair(42, 558));
+  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::overlap), Pair(166, 0));
+  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::overlap), Pair(57, 0));
+  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::overlap), Pair(67, 0));
+}
+
 TEST(VaeOnRank, OneRankTakesNothingMore) {
   const Clip clip{2, 6, 7};
   DryRank dry(cpu_traits());

@@ -36,15 +36,15 @@ TEST_P(SlabOnRanks, ConvolutionsGiveTheBitsOfWholeFrames) {
           const Tensor x = filled(c, {3, 6 * kind.from, 5 * kind.from, 8}, 1, type),
                        w = filled(c, {12, 1, 3, 3, 8}, 2, type), b = filled(c, {12}, 3, type);
           const Tensor whole = conv(c, x, w, b, kind.options, {});
+          Slot sent(c.exchange()), slot(c.exchange());
           Slab slab(world, split, split == VaeSplit::height ? 6 : 5);
-          slab.reserve(c, 3 * 12 * 8 * 4, 0);
+          slab.reserve(sent, 3 * 12 * 8 * 4, 0);
           const Slab from = slab.share(kind.from), to = slab.share(kind.to);
           const Tensor near = from.surround(c, from.part(c, x), kind.options);
           const Tensor part = from.conv(c, near, w, b, kind.options, {}, to);
           EXPECT_EQ(part.shape(), to.part(whole.shape()));
           expect_same_bits(part, to.part(c, whole));
           expect_same_bits(near, from.part(c, x, kind.options));  // the same lines, cut out of whole frames
-          Slot slot(c.exchange());
           slot.reserve(to.gather_bytes(part.shape(), type));
           const Tensor frames = to.gather(c, part, slot);
           EXPECT_EQ(frames.defined(), world.rank() == 0);
@@ -58,8 +58,9 @@ TEST_P(SlabOnRanks, EveryRankGathersTheWholeFrameInItsOrder) {
     for (const VaeSplit split : {VaeSplit::height, VaeSplit::width}) {
       const Scope scope(c.scratch()), request(c.request()), exchange(c.exchange());
       const Tensor x = filled(c, {1, 7, 6, 24}, 4, DType::f32);
+      Slot sent(c.exchange());
       Slab slab(world, split, split == VaeSplit::height ? 7 : 6);
-      slab.reserve(c, 0, 7 * 16 * 4);
+      slab.reserve(sent, 0, 7 * 16 * 4);
       const Tensor part = slab.part(c, x);  // channels 8 .. 23 of it
       const Heads some = as_heads(part.view({part.size() / 24, 24}), 8, 2, 8);
       const Tensor all = slab.all_gather(c, some, part.shape().with(3, 16));

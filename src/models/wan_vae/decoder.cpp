@@ -8,7 +8,13 @@ using wan_vae::Walk;
 
 WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
                              const std::string& component, const VaeRanks& ranks)
-    : config_(config), compute_(compute), component_(component), ranks_(ranks), stages_(config.multipliers.size()) {
+    : config_(config),
+      compute_(compute),
+      component_(component),
+      ranks_(ranks),
+      stages_(config.multipliers.size()),
+      lines_(c.exchange()),
+      frames_(c.exchange()) {
   const int64_t multiple = c.traits().channel_multiple;
   const int64_t narrowest = config.decoder_base_dim * config.multipliers.front();
   if (config.z_dim % multiple != 0 || narrowest % multiple != 0)
@@ -58,7 +64,7 @@ Tensor WanVaeDecoder::Stream::decode_next(Ctx& c, const Tensor& latent) {
           config.z_dim, "] fp32");
   require(first_ || latent.shape() == latent_, decoder_.component_, ": a latent frame is ", latent.shape(),
           " but the clip began with ", latent_);
-  if (first_) slab_ = decoder_.cut(c, latent.shape()), frames_ = Slot(c.exchange());
+  if (first_) slab_ = decoder_.cut(latent.shape());
   const int64_t count = first_ ? 1 : config.temporal_factor(), grow = config.spatial_factor();
   const Shape whole{count, grow * latent.dim(1), grow * latent.dim(2), 3};
   const Tensor frames = c.empty(slab_.share(grow).part(whole), decoder_.compute_);

@@ -25,7 +25,8 @@ struct VaeRanks {
 
 class WanVaeDecoder {
  public:
-  // Takes memory in c.weights(component). The encoder's tensors may be in the source; they are not read.
+  // Takes memory in c.weights(component). The encoder's tensors may be in the source; they are not read. Several ranks
+  // take slots of c.exchange() as they decode, for the largest chunk of a clip: the largest clip should be the first.
   WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
                 const std::string& component = "vae", const VaeRanks& ranks = {});
 
@@ -40,19 +41,16 @@ class WanVaeDecoder {
 
     // latent [1, H, W, z] fp32, as the denoiser leaves it -> this rank's part of [t, 8H, 8W, 3] of the compute type in
     // scratch, before the clamp to [-1, 1]; t = 1 for the first latent frame, 4 for each later one. All ranks pass
-    // the whole latent; of more ranks than latent rows or columns the last get a part without any. What the ranks send
-    // is taken from the exchange region at the first frame, for the largest chunk, and stays there as the history does
-    // in the request region: the caller's scopes end both.
+    // the whole latent; of more ranks than latent rows or columns the last get a part without any.
     Tensor decode_next(Ctx& c, const Tensor& latent);
 
     // Parts of decode_next, as they are or as pixels -> whole frames [t, 8H, 8W, 3] in scratch on the first of the
     // ranks, undefined on the others.
-    Tensor gather(Ctx& c, const Tensor& part);
+    Tensor gather(Ctx& c, const Tensor& part) const;
 
    private:
     const WanVaeDecoder& decoder_;
     nn::Slab slab_;             // whole or this rank's part, at the latent's resolution
-    Slot frames_;               // of gather
     std::deque<Tensor> slots_;  // references to them outlive growth
     Shape latent_;
     bool first_ = true;
@@ -61,7 +59,7 @@ class WanVaeDecoder {
  private:
   void load(nn::Loader& from);
   bool split() const { return ranks_.comm && ranks_.comm->size() > 1; }
-  nn::Slab cut(Ctx& c, const Shape& latent) const;
+  nn::Slab cut(const Shape& latent) const;
   int64_t longest_line(int64_t across) const;
   std::vector<int64_t> margins() const;
   void decode(Ctx& c, const Tensor& latent, const nn::Slab& slab, wan_vae::Walk walk, const Tensor& frames) const;
@@ -80,6 +78,7 @@ class WanVaeDecoder {
   std::vector<wan_vae::Stage> stages_;
   Tensor norm_out_;
   std::vector<nn::Entry> entries_;
+  mutable Slot lines_, frames_;  // on their way between ranks: what convolutions and attention need, and gather's
 };
 
 }  // namespace zoetrope

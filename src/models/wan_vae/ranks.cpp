@@ -33,22 +33,23 @@ int64_t WanVaeDecoder::longest_line(int64_t across) const {
   return longest;
 }
 
-nn::Slab WanVaeDecoder::cut(Ctx& c, const Shape& latent) const {
+nn::Slab WanVaeDecoder::cut(const Shape& latent) const {
   if (!split()) return {};
   const bool height = ranks_.split == VaeSplit::height;
   const int64_t extent = latent[height ? 1 : 2], across = latent[height ? 2 : 1];
   if (ranks_.form == VaeForm::overlap) return {*ranks_.comm, ranks_.split, extent, margins()};
   nn::Slab slab(*ranks_.comm, ranks_.split, extent);
   const int64_t keys = 2 * across * conv_in_.w.dim(0);
-  slab.reserve(c, longest_line(across) * bytes_of(compute_), keys * bytes_of(compute_));
+  slab.reserve(lines_, longest_line(across) * bytes_of(compute_), keys * bytes_of(compute_));
   return slab;
 }
 
-Tensor WanVaeDecoder::Stream::gather(Ctx& c, const Tensor& part) {
+Tensor WanVaeDecoder::Stream::gather(Ctx& c, const Tensor& part) const {
+  if (slab_.whole()) return part;
   const WanVaeConfig& config = decoder_.config_;
   const nn::Slab share = slab_.share(config.spatial_factor());
-  if (!slab_.whole()) frames_.reserve(share.gather_bytes(part.shape().with(0, config.temporal_factor()), part.dtype()));
-  return share.gather(c, part, frames_);
+  decoder_.frames_.reserve(share.gather_bytes(part.shape().with(0, config.temporal_factor()), part.dtype()));
+  return share.gather(c, part, decoder_.frames_);
 }
 
 }  // namespace zoetrope
