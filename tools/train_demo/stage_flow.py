@@ -211,7 +211,7 @@ def train(work, sizes, device, steps, minutes, scale, seed=31):
     text.to(device).train(), transformer.to(device).train()
     print(f"flow text={parameters(text)} transformer={parameters(transformer)} resumed={resumed} seed={seed}", flush=True)
 
-    scene = grammar.sample_scenes(scale["clips"], seed)
+    scene = grammar.sample_scenes(scale["clips"], seed, pairs=0.65)  # two objects are the harder half
     clips = draw.make_clips(scene, seed + 1, device)
     with ThreadPoolExecutor(1) as side_job:  # captions on the processor while the GPU draws and encodes
         words = side_job.submit(lambda: tokenise(work, grammar.captions(scene, PHRASINGS, seed + 2)))
