@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "engine/memory.h"
 #include "io/mp4.h"
@@ -38,7 +39,7 @@ Check check_memory_size() {
   const int64_t free = available_memory();
   const bool enough = free >= int64_t{2} << 30;
   return {"memory", enough,
-          enough ? gibibytes(free) + " free" : gibibytes(free) + " free; close other programs, toys need 2 GiB"};
+          enough ? human_bytes(free) + " free" : human_bytes(free) + " free; close other programs, toys need 2 GiB"};
 }
 
 Check check_cpu() {

@@ -1,10 +1,10 @@
 #include "engine/memory.h"
 
-#include <cstdio>
 #include <fstream>
 #include <limits>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "core/dry_rank.h"
 #include "pipeline/dry_forward.h"
 #include "pipeline/text_to_video.h"
@@ -58,19 +58,13 @@ int64_t available_memory() {
   return std::numeric_limits<int64_t>::max();  // not a Linux that tells
 }
 
-std::string gibibytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
-
 void check_memory(const MemoryNeed& need, int64_t available) {
   if (need.total() <= available) return;
   std::string weights;
   for (const auto& [component, bytes] : need.weights)
-    weights += cat(weights.empty() ? "" : ", ", component, " ", gibibytes(bytes));
-  fail(Code::out_of_memory, "memory: this request needs ", gibibytes(need.total()), " (", weights, ", request ",
-       gibibytes(need.request), ", scratch ", gibibytes(need.scratch), "), ", gibibytes(available),
+    weights += cat(weights.empty() ? "" : ", ", component, " ", human_bytes(bytes));
+  fail(Code::out_of_memory, "memory: this request needs ", human_bytes(need.total()), " (", weights, ", request ",
+       human_bytes(need.request), ", scratch ", human_bytes(need.scratch), "), ", human_bytes(available),
        " are free; a smaller size, fewer frames or --dtype bf16 needs less");
 }
 

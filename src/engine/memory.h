@@ -31,6 +31,4 @@ int64_t available_memory();  // of the host, bytes
 // Error(out_of_memory) with one line: what is needed, by region, and what there is.
 void check_memory(const MemoryNeed& need, int64_t available);
 
-std::string gibibytes(int64_t bytes);  // "28.6 GiB"
-
 }  // namespace zoetrope

@@ -123,6 +123,12 @@ void check_writable(const std::filesystem::path& file) {
   }
 }
 
+// ".mp4": hardly the folder that it would be by the rule of names without an ending.
+bool named_by_its_ending(const std::filesystem::path& target) {
+  const std::string name = target.filename().string();
+  return name.size() > 1 && name.starts_with('.') && name != "..";
+}
+
 void check_folder(const std::filesystem::path& target) {
   const auto folder = target.has_filename() ? target : target.parent_path();
   const std::string name = folder.filename().string();
@@ -146,6 +152,8 @@ std::unique_ptr<Output> open_output(const std::filesystem::path& target, const s
           "PNG files (./- for one of that name)");
   const std::string kind = target.has_filename() ? target.extension().string() : "";
   if (kind.empty()) {
+    require(!named_by_its_ending(target), "out: ", target.string(), " is an ending without a name; use FILE",
+            target.filename().string(), ", or end it with a slash for a folder of PNG files");
     check_folder(target);
     return std::make_unique<PngOutput>(target);
   }

@@ -15,8 +15,9 @@ class Output : public FrameSink {
   virtual Json facts() const = 0;                 // after finish: path, width, height, num_frames, fps, sha256_frames
 };
 
-// FILE.mp4, FILE.safetensors (uint8 `frames` [T, H, W, 3]), or a folder (a trailing slash, or a name without a dot).
-// Checks now what would fail at the end: a folder that is missing or cannot be written, an encoder that is not there.
+// FILE.mp4, FILE.safetensors (uint8 `frames` [T, H, W, 3]), or a folder (a trailing slash, or a name without a dot). A
+// name that is but an ending, ".mp4", is refused. Checks now what would fail at the end: a folder that is missing or
+// cannot be written, an encoder that is not there.
 std::unique_ptr<Output> open_output(const std::filesystem::path& target, const std::filesystem::path& program_folder,
                                     std::string_view path_variable);
 

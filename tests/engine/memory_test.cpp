@@ -96,11 +96,12 @@ TEST(OutOfMemory, WhileLoadingLeavesRoomForTheNextTry) {
 }
 
 TEST(OutOfMemory, IsForeseen) {
-  EXPECT_EQ(words([] {
-              check_memory({{{"vae", int64_t{3} << 30}}, int64_t{1} << 30, int64_t{2} << 30, 0}, int64_t{5} << 30);
-            }),
-            "memory: this request needs 6.0 GiB (vae 3.0 GiB, request 1.0 GiB, scratch 2.0 GiB), 5.0 GiB are free; a "
-            "smaller size, fewer frames or --dtype bf16 needs less");
+  EXPECT_EQ(
+      words([] {
+        check_memory({{{"vae", int64_t{3} << 30}}, int64_t{1} << 30, int64_t{2} << 30, 0}, int64_t{5} << 30);
+      }),
+      "memory: this request needs 6.00 GiB (vae 3.00 GiB, request 1.00 GiB, scratch 2.00 GiB), 5.00 GiB are free; a "
+      "smaller size, fewer frames or --dtype bf16 needs less");
   EXPECT_EQ(words([] { check_memory({{}, 1, 1, 0}, 2); }), "no error");
   Engine engine(toy_config());
   Ask ask = small_ask();

@@ -32,6 +32,10 @@ TEST(Outputs, AreRefusedByTheirWords) {
   EXPECT_EQ(refusal(folder / "x.avi"), "out: " + here +
                                            "/x.avi: files of kind .avi are not written; use .mp4, .safetensors, or a "
                                            "folder for PNG files (end its name with a slash)");
+  for (const char* ending : {".mp4", ".safetensors", ".frames"})
+    EXPECT_EQ(refusal(folder / ending), cat("out: ", here, "/", ending, " is an ending without a name; use FILE",
+                                            ending, ", or end it with a slash for a folder of PNG files"));
+  EXPECT_EQ(refusal(folder / ".frames/"), "no error");
   fs::create_directory(folder / "y.mp4");
   EXPECT_EQ(refusal(folder / "y.mp4"), "out: " + here + "/y.mp4 is a folder; for PNG files end its name with a slash");
   folder.put("mine/notes.txt", "keep me");
