@@ -11,6 +11,7 @@
 #include "cli/open_model.h"
 #include "cli/type_options.h"
 #include "pipeline/facts.h"
+#include "pipeline/layout.h"
 
 namespace zoetrope::cli {
 namespace {
@@ -64,6 +65,9 @@ void print_row(const ParityRow& row) {
   std::fflush(stdout);
 }
 
+// JSON has no infinity, and "the same" says what it means.
+OrderedJson decibels(double psnr) { return std::isfinite(psnr) ? OrderedJson(psnr) : OrderedJson("same pixels"); }
+
 OrderedJson as_json(const ParityRow& row) {
   const auto difference = [](const Difference& d, double bound) {
     return OrderedJson{{"max_abs", d.max_abs},
@@ -83,21 +87,26 @@ OrderedJson as_json(const ParityRow& row) {
           {"exact", row.layout.exact()},
           {"forward", difference(row.velocity, row.velocity_bound)},
           {"latents", difference(row.latents, row.latents_bound)},
-          {"worst_frame_psnr", std::isfinite(row.worst_psnr) ? OrderedJson(row.worst_psnr) : OrderedJson(nullptr)},
+          {"frames",
+           {{"worst_psnr", decibels(row.worst_psnr)},
+            {"bound", row.psnr_bound == 0 ? OrderedJson(nullptr) : decibels(row.psnr_bound)}}},
           {"collectives", forward},
           {"failure", row.failure}};
 }
 
 std::vector<Layout> layouts_of(const Options& o, const MeshHeads& heads) {
-  require(o.sweep >= 0, "sweep: ", o.sweep, " asked for; a number of ranks is needed");
-  require(o.config.empty() != (o.sweep == 0), "parity: give either --config FILE or --sweep N");
   if (o.sweep > 0) return all_layouts(o.sweep, heads);
-  return {layout_of(read_settings(o.config))};
+  const Layout layout = layout_of(read_settings(o.config));
+  check(layout.shape, layout.shape.world(), heads);
+  return {layout};
 }
 
 int parity(const Options& o, const World& world) {
   require(o.device == "cpu", "device ", o.device, ": parity runs on the CPU in this version; use --device cpu");
+  require(o.sweep >= 0, "sweep: ", o.sweep, " asked for; a number of ranks is needed");
+  require(o.config.empty() != (o.sweep == 0), "parity: give either --config FILE or --sweep N");
   const ModelSource source = open_model(o.model, world.hub);
+  const std::vector<Layout> layouts = layouts_of(o, mesh_heads(source));
   Ask ask = o.ask.ask();
   fill_defaults(ask);
   const Request request = resolve(ask, model_info(source), 0);
@@ -105,7 +114,7 @@ int parity(const Options& o, const World& world) {
   print_head(request);
   OrderedJson rows = OrderedJson::array();
   size_t missed = 0;
-  for (const Layout& layout : layouts_of(o, one.heads())) {
+  for (const Layout& layout : layouts) {
     const ParityRow row = one.check(layout);
     print_row(row);
     rows.push_back(as_json(row));
@@ -113,8 +122,12 @@ int parity(const Options& o, const World& world) {
   }
   std::printf("%zu of %zu within every bound\n", rows.size() - missed, rows.size());
   if (!o.json.empty())
-    write_file(o.json,
-               OrderedJson{{"model", source.name}, {"dtype", name(o.types.dtype())}, {"rows", rows}}.dump(2) + "\n");
+    write_file(o.json, OrderedJson{{"model", source.name},
+                                   {"dtype", name(o.types.dtype())},
+                                   {"published_bound", {{"atol", published_atol}, {"rtol", published_rtol}}},
+                                   {"rows", rows}}
+                               .dump(2) +
+                           "\n");
   return missed == 0 ? 0 : 1;
 }
 

@@ -11,7 +11,6 @@ namespace zoetrope {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double published_atol = 1e-2, published_rtol = 1e-3;
 
 }  // namespace
 

@@ -5,11 +5,13 @@
 
 namespace zoetrope {
 
+inline constexpr double published_atol = 1e-2, published_rtol = 1e-3;
+
 struct Difference {
   double max_abs = 0;           // max |got - ref|
   double rel_l2 = 0;            // |got - ref|_2 / |ref|_2
   double max_ref = 0, rms = 0;  // max |ref|, root of its mean square
-  int64_t outside = 0;          // elements beyond the published bound, |got - ref| > 1e-2 + 1e-3 |ref|
+  int64_t outside = 0;          // elements beyond the published bound, |got - ref| > atol + rtol |ref|
   bool same_bits = true;
   bool finite = true;  // of got
 

@@ -22,7 +22,8 @@ struct ParityRow {
   Layout layout;
   Difference velocity, latents;
   double velocity_bound = 0, latents_bound = 0;  // of Difference::relative(); 0: the same bits
-  double worst_psnr = 0;                         // of the frames, dB
+  double worst_psnr = 0;                         // of the frames, dB; infinite: the same pixels
+  double psnr_bound = 0;                         // what the worst frame must have; 0: nothing is promised
   Collectives forward;                           // of rank 0, one prediction
   std::string failure;                           // empty: within every bound
 };
@@ -33,7 +34,6 @@ class Parity {
   Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype);
 
   ParityRow check(const Layout& layout) const;
-  MeshHeads heads() const;
 
  private:
   struct Video {

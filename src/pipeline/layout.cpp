@@ -1,6 +1,7 @@
 #include "pipeline/layout.h"
 
 #include "base/cat.h"
+#include "models/wan/config.h"
 
 namespace zoetrope {
 namespace {
@@ -25,6 +26,11 @@ std::string Layout::text() const {
   if (forms.pipelined) text += ", pipelined";
   if (shape.vae > 0) text += cat(", vae ", shape.vae, shape.vae_split == VaeSplit::height ? " by height" : " by width");
   return text;
+}
+
+MeshHeads mesh_heads(const ModelSource& source) {
+  const WanConfig config = wan_config(source.at("transformer").config);
+  return {config.heads, config.heads};
 }
 
 std::vector<Layout> all_layouts(int ranks, const MeshHeads& heads) {

@@ -6,6 +6,7 @@
 #include "attn/strategy.h"
 #include "config/settings.h"
 #include "mesh/shape.h"
+#include "models/source.h"
 
 namespace zoetrope {
 
@@ -21,6 +22,9 @@ struct Layout {
 // What a settings file asks for. async_ulysses chooses separate messages, each sent while the next is projected;
 // without it all travel in one.
 Layout layout_of(const Settings& settings);
+
+// What the model's transformer allows.
+MeshHeads mesh_heads(const ModelSource& source);
 
 // Every legal mesh of so many ranks, in each form that its strategies have.
 std::vector<Layout> all_layouts(int ranks, const MeshHeads& heads);
