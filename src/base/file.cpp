@@ -1,7 +1,6 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/fd.h"
 
 namespace zoetrope {
 namespace {
@@ -32,40 +30,27 @@ int open_to_read(const std::filesystem::path& file) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& file, size_t max_bytes) {
-  const Fd opened(open_to_read(file));
-  const size_t size = regular_size(opened.get(), file);
-  require(size <= max_bytes, file.string(), ": ", size, " bytes, more than the ", max_bytes, " allowed here");
-  std::string text(size, '\0');
-  for (size_t done = 0; done < size;) {
-    const ssize_t got = ::read(opened.get(), text.data() + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    require(got > 0, file.string(), ": read failed: ", got < 0 ? std::strerror(errno) : "the file became shorter");
-    done += static_cast<size_t>(got);
-  }
+  const InputFile opened(file);
+  require(opened.size() <= max_bytes, file.string(), ": ", opened.size(), " bytes, more than the ", max_bytes,
+          " allowed here");
+  std::string text(opened.size(), '\0');
+  opened.read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-MappedFile::MappedFile(const std::filesystem::path& file) {
-  const Fd opened(open_to_read(file));
-  size_ = regular_size(opened.get(), file);
-  if (size_ == 0) return;
-  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
-  require(mapped != MAP_FAILED, file.string(), ": cannot be mapped: ", std::strerror(errno));
-  data_ = static_cast<const std::byte*>(mapped);
-}
+InputFile::InputFile(std::filesystem::path file)
+    : path_(std::move(file)), fd_(open_to_read(path_)), size_(regular_size(fd_.get(), path_)) {}
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-void MappedFile::forget(size_t offset, size_t count) const {
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t from = (offset + page - 1) / page * page;  // whole pages inside the range only
-  const size_t to = (offset + count) / page * page;
-  if (data_ && from < to) ::madvise(const_cast<std::byte*>(data_) + from, to - from, MADV_DONTNEED);
+void InputFile::read(size_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_.get(), to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    require(got >= 0, path_.string(), ": read failed: ", std::strerror(errno));
+    require(got > 0, path_.string(), ": ends at byte ", offset, ", it was ", size_,
+            " bytes when it was opened; it is truncated, download it again");
+    offset += static_cast<size_t>(got);
+    to = to.subspan(static_cast<size_t>(got));
+  }
 }
 
 std::filesystem::path followed(const std::filesystem::path& name) {

@@ -1,4 +1,4 @@
-// Files: bounded reads, memory maps, and writes that either appear whole under their name or not at all.
+// Files: bounded reads, and writes that either appear whole under their name or not at all.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -6,25 +6,28 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
+
 namespace zoetrope {
 
 // The whole file; refused with one line when it is missing, not a regular file, or larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& file, size_t max_bytes);
 
-// A read-only memory map of a regular file. Symbolic links are followed (hub caches are made of them).
-class MappedFile {
+// A regular file that is opened once and read at any place, also by several threads at a time. Symbolic links are
+// followed (hub caches are made of them). It is not mapped: what another program cuts off while we read is an error
+// here, and would be the end of the process there (SIGBUS).
+class InputFile {
  public:
-  explicit MappedFile(const std::filesystem::path& file);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
+  explicit InputFile(std::filesystem::path file);
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Tells the system that these bytes will not be read again soon, so that they leave our resident set.
-  void forget(size_t offset, size_t count) const;
+  const std::filesystem::path& path() const { return path_; }
+  size_t size() const { return size_; }  // when it was opened
+  // Fills `to` with the bytes from `offset` on; Error(invalid) where they are not there, or no longer.
+  void read(size_t offset, std::span<std::byte> to) const;
 
  private:
-  const std::byte* data_ = nullptr;
+  std::filesystem::path path_;
+  Fd fd_;
   size_t size_ = 0;
 };
 

@@ -31,7 +31,7 @@ uint64_t fresh_seed() {
 }
 
 ModelSource open_source(const EngineConfig& config, Pool* pool) {
-  return config.random_model.empty() ? open_model_folder(config.model, config.model_name)
+  return config.random_model.empty() ? open_model_folder(config.model, config.model_name, pool)
                                      : open_random_model(config.random_model, 0, pool);
 }
 

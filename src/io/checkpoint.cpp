@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t piece_bytes = 8u << 20;  // what stays resident while a tensor is read
+constexpr size_t block_bytes = 256u << 10;  // read, converted and looked at in one go: stays in a core's cache
 
 using WeightMap = std::map<std::string, std::set<std::string>>;  // file -> names that the index gives it
 
@@ -130,15 +130,26 @@ void Checkpoint::check(const std::string& name, const Tensor& to, int64_t elemen
 
 namespace {
 
-// `count` elements of an entry from element `from` on, in pieces, each forgotten once it is copied.
+void check_finite(const SafetensorsFile& shard, const TensorEntry& entry, const void* values, DType type,
+                  size_t count) {
+  require(all_finite(values, type, count), shard.path().string(), ": tensor \"", entry.name,
+          "\" holds values that are not finite", entry.dtype == type ? "" : cat(" as ", type),
+          "; the file is damaged, download it again");
+}
+
+// `count` elements of an entry from element `from` on.
 void copy(const SafetensorsFile& shard, const TensorEntry& entry, size_t from, size_t count, const Tensor& to) {
-  const size_t size = static_cast<size_t>(bytes_of(entry.dtype)), step = piece_bytes / size;
-  const std::byte* source = shard.bytes(entry).data();
+  const size_t size = static_cast<size_t>(bytes_of(entry.dtype)), step = block_bytes / size;
+  const bool as_stored = entry.dtype == to.dtype();
+  std::vector<std::byte> block(as_stored ? 0 : std::min(step, count) * size);
   auto* out = static_cast<std::byte*>(to.raw());
   for (size_t done = 0; done < count; done += step) {
-    const size_t n = std::min(step, count - done), at = (from + done) * size;
-    convert(source + at, entry.dtype, out + done * static_cast<size_t>(bytes_of(to.dtype())), to.dtype(), n);
-    shard.forget(entry, at, n * size);
+    const size_t n = std::min(step, count - done);
+    std::byte* here = out + done * static_cast<size_t>(bytes_of(to.dtype()));
+    const std::span<std::byte> stored(as_stored ? here : block.data(), n * size);
+    shard.read(entry, (from + done) * size, stored);
+    if (!as_stored) convert(stored.data(), entry.dtype, here, to.dtype(), n);
+    check_finite(shard, entry, here, to.dtype(), n);
   }
 }
 
@@ -167,16 +178,34 @@ void Checkpoint::read_columns(const std::string& name, int64_t from, int64_t to,
   check(name, out, shape[0] * (to - from));
   const SafetensorsFile& shard = shards_[at(name).shard];
   const TensorEntry& entry = *shard.find(name);
+  const size_t rows = static_cast<size_t>(shape[0]), row = static_cast<size_t>(shape[1]);
+  const size_t width = static_cast<size_t>(to - from), size = static_cast<size_t>(bytes_of(entry.dtype));
+  if (out.size() == 0) return;
   const Tensor table = out.view({shape[0], to - from});
-  const size_t row = static_cast<size_t>(shape[1] * bytes_of(entry.dtype)), rows = static_cast<size_t>(shape[0]);
-  const size_t left = static_cast<size_t>(from * bytes_of(entry.dtype));
-  for (size_t r = 0, kept = 0; r < rows; ++r) {
-    convert(shard.bytes(entry).data() + r * row + left, entry.dtype, table.row(static_cast<int64_t>(r)).raw(),
-            out.dtype(), static_cast<size_t>(to - from));
-    if (r + 1 != rows && (r + 1 - kept) * row < piece_bytes) continue;
-    shard.forget(entry, kept * row, (r + 1 - kept) * row);
-    kept = r + 1;
+  const size_t step = std::min(rows, std::max<size_t>(1, block_bytes / (row * size)));
+  std::vector<std::byte> block(((step - 1) * row + width) * size);
+  for (size_t r = 0; r < rows; r += step) {
+    const size_t n = std::min(step, rows - r);  // rows at a time, from the first wanted element to the last
+    shard.read(entry, (r * row + static_cast<size_t>(from)) * size,
+               std::span(block).first(((n - 1) * row + width) * size));
+    for (size_t i = 0; i < n; ++i)
+      convert(block.data() + i * row * size, entry.dtype, table.row(static_cast<int64_t>(r + i)).raw(), out.dtype(),
+              width);
+    check_finite(shard, entry, table.row(static_cast<int64_t>(r)).raw(), out.dtype(), n * width);
   }
+}
+
+bool Checkpoint::only_zeros(const std::string& name) const {
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  const TensorEntry& entry = *shard.find(name);
+  std::vector<std::byte> block;
+  for (size_t done = 0, all = entry.end - entry.begin; done < all; done += block.size()) {
+    block.resize(std::min(block_bytes, all - done));
+    shard.read(entry, done, block);
+    const auto counts = [](std::byte b) { return (b & std::byte{0x7F}) != std::byte{0}; };  // a sign alone does not
+    if (std::ranges::any_of(block, counts)) return false;
+  }
+  return true;
 }
 
 }  // namespace zoetrope

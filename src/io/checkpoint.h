@@ -1,6 +1,6 @@
 // The weights of one component folder (`transformer/`, `vae/`, ...): one safetensors file or an index of shards, with
-// or without a variant word (".fp16."). Shards are mapped, never read whole; reading converts straight into the
-// caller's tensor and lets the pages go again. Reads are const and may run in several threads.
+// or without a variant word (".fp16."). Headers are read at once, tensors on demand, block by block, and converted
+// straight into the caller's tensor. Reads are const and may run in several threads.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -35,13 +35,16 @@ class Checkpoint {
   const Metadata& metadata(size_t shard = 0) const { return shards_[shard].metadata(); }
 
   // The whole tensor into host memory with as many elements, of any shape: F64, F32, F16, BF16 become fp32 or bf16
-  // (round to nearest even), other types only themselves. F8 is Error(unsupported).
+  // (round to nearest even), other types only themselves. F8 is Error(unsupported). Error(invalid), naming file and
+  // tensor: values that are not finite, which no weights are; a file that has become shorter.
   void read(const std::string& name, const Tensor& to) const;
   void check_type(const std::string& name, DType to) const;  // what read() says of a type, before there is memory
   // Rows [from, to) of the outermost axis.
   void read_rows(const std::string& name, int64_t from, int64_t to, const Tensor& out) const;
   // Columns [from, to) of a matrix [R, C], as [R, to - from].
   void read_columns(const std::string& name, int64_t from, int64_t to, const Tensor& out) const;
+  // Reads no further than the first number that is there.
+  bool only_zeros(const std::string& name) const;
 
  private:
   void open_single(const std::filesystem::path& file);

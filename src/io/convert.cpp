@@ -1,6 +1,7 @@
 #include "io/convert.h"
 
 #include <cassert>
+#include <cstdint>
 #include <cstring>
 
 namespace zoetrope {
@@ -34,6 +35,19 @@ void from_any(const std::byte* from, DType type, To* to, size_t count) {
   }
 }
 
+// No element has an exponent of all ones. A loop without a way out, which compilers turn into vector instructions.
+template <class Bits>
+bool none_full(const void* values, size_t count, Bits exponent) {
+  const auto* at = static_cast<const std::byte*>(values);
+  Bits full = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Bits value;
+    std::memcpy(&value, at + i * sizeof value, sizeof value);
+    full |= static_cast<Bits>((value & exponent) == exponent ? ~Bits{0} : Bits{0});
+  }
+  return full == 0;
+}
+
 }  // namespace
 
 bool converts(DType from, DType to) {
@@ -50,6 +64,12 @@ void convert(const std::byte* from, DType from_type, void* to, DType to_type, si
     from_any(from, from_type, static_cast<float*>(to), count);
   else
     from_any(from, from_type, static_cast<bf16*>(to), count);
+}
+
+bool all_finite(const void* values, DType type, size_t count) {
+  if (type == DType::f32) return none_full<uint32_t>(values, count, 0x7F800000);
+  if (type == DType::bf16) return none_full<uint16_t>(values, count, 0x7F80);
+  return true;
 }
 
 }  // namespace zoetrope

@@ -1,8 +1,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <cassert>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -125,6 +124,15 @@ Json parsed_header(std::span<const std::byte> text, std::string_view where) {
   }
 }
 
+SafetensorsHeader read_header(const InputFile& file) {
+  const std::string where = file.path().string();
+  std::vector<std::byte> prefix(std::min<size_t>(file.size(), 4096));
+  file.read(0, prefix);
+  prefix.resize(std::max<size_t>(prefix.size(), 8 + header_length(prefix, file.size(), where)));
+  file.read(0, prefix);
+  return parse_safetensors_header(prefix, file.size(), where);
+}
+
 }  // namespace
 
 const char* safetensors_name(DType type) {
@@ -150,12 +158,8 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file_prefi
   return header;
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path file)
-    : path_(std::move(file)),
-      map_(path_),
-      header_(parse_safetensors_header(map_.bytes(), map_.bytes().size(), path_.string())) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : file_(file), header_(read_header(file_)) {
   for (size_t i = 0; i < header_.entries.size(); ++i) by_name_.emplace(header_.entries[i].name, i);
-  map_.forget(0, header_.data_begin);
 }
 
 const TensorEntry* SafetensorsFile::find(const std::string& name) const {
@@ -163,8 +167,15 @@ const TensorEntry* SafetensorsFile::find(const std::string& name) const {
   return found == by_name_.end() ? nullptr : &header_.entries[found->second];
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
-  return map_.bytes().subspan(entry.begin, entry.end - entry.begin);
+std::vector<std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
+  std::vector<std::byte> all(entry.end - entry.begin);
+  read(entry, 0, all);
+  return all;
+}
+
+void SafetensorsFile::read(const TensorEntry& entry, size_t from, std::span<std::byte> to) const {
+  assert(from <= entry.end - entry.begin && to.size() <= entry.end - entry.begin - from);
+  file_.read(entry.begin + from, to);
 }
 
 }  // namespace zoetrope

@@ -42,19 +42,18 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file_prefi
 
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(std::filesystem::path file);
+  explicit SafetensorsFile(const std::filesystem::path& file);  // reads the header
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<TensorEntry>& entries() const { return header_.entries; }
   const Metadata& metadata() const { return header_.metadata; }
   const TensorEntry* find(const std::string& name) const;  // null: no such tensor
-  std::span<const std::byte> bytes(const TensorEntry& entry) const;
-  // Lets the pages of [from, from + count) of an entry leave the resident set.
-  void forget(const TensorEntry& entry, size_t from, size_t count) const { map_.forget(entry.begin + from, count); }
+  std::vector<std::byte> bytes(const TensorEntry& entry) const;
+  // Fills `to` with the entry's bytes from its byte `from` on; Error(invalid) where the file has become shorter.
+  void read(const TensorEntry& entry, size_t from, std::span<std::byte> to) const;
 
  private:
-  std::filesystem::path path_;
-  MappedFile map_;
+  InputFile file_;
   SafetensorsHeader header_;
   std::unordered_map<std::string, size_t> by_name_;
 };

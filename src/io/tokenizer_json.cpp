@@ -221,12 +221,10 @@ class TokenizerJson : public Tokenizer {
 
 std::unique_ptr<Tokenizer> open_tokenizer_json(const std::filesystem::path& path) {
   const std::string where = path.string();
-  const MappedFile file(path);
-  require(file.bytes().size() <= max_file, where, ": larger than a tokenizer can be, ", max_file >> 20, " MiB");
-  const std::string known = foreign_file(file.bytes());
+  const std::string text = read_file(path, max_file);
+  const std::string known = foreign_file(std::as_bytes(std::span(text)));
   require(known.empty(), where, ": ", known);
   Vocabulary vocabulary(where);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const Json json = parse_json(text, where, std::ref(vocabulary));
   return about(where, [&] { return std::make_unique<TokenizerJson>(json, std::move(vocabulary.pieces), where); });
 }

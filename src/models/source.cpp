@@ -21,12 +21,12 @@ ModelSource begin(const ModelFolder& layout, const std::string& name) {
 }
 
 // The config first: it stays where the weights cannot be opened.
-void open_part(ModelSource& source, const char* part) {
+void open_part(ModelSource& source, const char* part, Pool* pool) {
   const auto folder = source.folder / part, file = folder / "config.json";
   ModelPart& what =
       source.parts.emplace(part, ModelPart{read_json(file), file.string(), nullptr, nullptr}).first->second;
   what.checkpoint = std::make_unique<Checkpoint>(folder);
-  what.weights = std::make_unique<nn::Stored>(*what.checkpoint);
+  what.weights = std::make_unique<nn::Stored>(*what.checkpoint, pool);
 }
 
 }  // namespace
@@ -37,12 +37,12 @@ const ModelPart& ModelSource::at(const std::string& part) const {
   return found->second;
 }
 
-ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name) {
+ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name, Pool* pool) {
   const ModelFolder layout = read_model_folder(folder);
   ModelSource source = begin(layout, name);
   source.scheduler = read_json(folder / scheduler_file);
   for (const char* part : weighted_parts)
-    if (layout.find(part)) open_part(source, part);
+    if (layout.find(part)) open_part(source, part, pool);
   return source;
 }
 
@@ -60,7 +60,7 @@ ModelSource survey_model(const std::filesystem::path& folder, const std::string&
   for (const std::string& missing : layout.missing)
     source.faults[missing] = cat((folder / missing).string(), ": is not there; finish the download");
   attempt("scheduler", [&] { source.scheduler = read_json(folder / scheduler_file); });
-  for (const char* part : weighted_parts) attempt(part, [&] { open_part(source, part); });
+  for (const char* part : weighted_parts) attempt(part, [&] { open_part(source, part, nullptr); });
   return source;
 }
 

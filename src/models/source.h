@@ -35,8 +35,8 @@ struct ModelSource {
   const ModelPart& at(const std::string& part) const;
 };
 
-// `name` is what the user calls it; empty: the folder.
-ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name = {});
+// `name` is what the user calls it; empty: the folder. `pool`, borrowed, reads large tensors.
+ModelSource open_model_folder(const std::filesystem::path& folder, const std::string& name = {}, Pool* pool = nullptr);
 // As much of it as can be opened, with the faults of the rest. Error only where the folder is no model at all.
 ModelSource survey_model(const std::filesystem::path& folder, const std::string& name = {});
 ModelSource open_random_model(const std::string& preset, uint64_t seed, Pool* pool);

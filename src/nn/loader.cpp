@@ -135,18 +135,16 @@ void Loader::embedding(Tensor& into, const std::vector<std::string>& keys, int64
   const Shape shape{rows, width};
   expect(found[0], shape);
   for (size_t i = 1; i < found.size(); ++i) known({found[i], shape});
-  later(into, shape, type_of(found[0]), [=, this](const Tensor& to) { fill_embedding(found, shape, to); });
+  tables_.push_back(found);
+  later(into, shape, type_of(found[0]), [=, this](const Tensor& to) { read(filled(found), shape, {}, to); });
 }
 
-void Loader::fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to) {
+// The first of the names that holds numbers.
+std::string Loader::filled(const std::vector<std::string>& keys) const {
+  const auto found = std::ranges::find_if(keys, [&](const auto& key) { return !source_.only_zeros(key); });
+  if (found != keys.end()) return *found;
   std::vector<std::string> tried;
-  for (const std::string& key : keys) {
-    tried.push_back(placed(key));
-    read(key, shape, {}, to);
-    const auto* bytes = static_cast<const std::byte*>(to.raw());
-    if (std::any_of(bytes, bytes + to.bytes(), [](std::byte b) { return (b & std::byte{0x7F}) != std::byte{0}; }))
-      return;
-  }
+  for (const std::string& key : keys) tried.push_back(placed(key));
   fail(Code::invalid, component_, ": the embedding table holds only zeros (", counted("tried", tried),
        "); the file was saved without it, download it again");
 }
@@ -187,6 +185,7 @@ void Loader::check() const {
        {std::pair{"missing", &missing}, {"unknown", &unknown}, {"of another shape", &misshapen}})
     if (!names->empty()) faults += (faults.empty() ? "" : ", ") + counted(what, *names);
   require(faults.empty(), component_, ": ", faults);
+  for (const auto& names : tables_) filled(names);
 }
 
 // Large ones (an embedding table holds gigabytes) come in blocks of rows.

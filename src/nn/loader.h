@@ -42,8 +42,9 @@ class Loader {
   void known(const Entry& entry) { known_.push_back(entry); }             // may be there, is not used
   void ignore(std::string part) { ignored_.push_back(std::move(part)); }  // any key with this dotted part
 
-  // One Error that names all missing, unknown and misshapen tensors, with their shards; then allocation; then reading,
-  // which a stop of the rank's job ends between tensors and between blocks of large ones.
+  // One Error that names all missing, unknown and misshapen tensors, with their shards, or an embedding table of zeros;
+  // then allocation; then reading, which a stop of the rank's job ends between tensors and between blocks of large
+  // ones.
   void load();
   // What the model uses, as the checkpoint has it, in order of declaration. Complete after load().
   const std::vector<Entry>& used() const { return used_; }
@@ -61,7 +62,7 @@ class Loader {
   void later(Tensor& into, const Shape& shape, DType type, Fill fill);
   void permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded);
   std::vector<std::string> present(const std::vector<std::string>& keys) const;
-  void fill_embedding(const std::vector<std::string>& keys, const Shape& shape, const Tensor& to);
+  std::string filled(const std::vector<std::string>& keys) const;
   void check() const;
   bool ignored(const std::string& key) const;
   std::string placed(const std::string& key) const;
@@ -74,6 +75,7 @@ class Loader {
   DType compute_;
   std::vector<std::string> keep_fp32_, ignored_;
   std::vector<Entry> used_, known_;
+  std::vector<std::vector<std::string>> tables_;  // names of each embedding table
   std::vector<Item> items_;
   std::vector<std::function<void()>> host_;
 };

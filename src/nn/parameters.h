@@ -34,6 +34,8 @@ class Parameters {
   virtual const Listing* listing() const = 0;
   // The file that holds a tensor, by its name in the checkpoint's folder; empty where there is but one file, or none.
   virtual std::string shard_of(const std::string& /*key*/) const { return {}; }
+  // Whether a tensor that is there holds nothing but zeros.
+  virtual bool only_zeros(const std::string& /*key*/) const { return false; }
   // Fills `to` (host memory; fp32 or bf16; as many elements as the part has) with a part of tensor `key`, whose whole
   // shape is `shape`. Rounds to nearest even.
   virtual void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) = 0;

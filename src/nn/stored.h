@@ -1,5 +1,6 @@
 // Weights from a checkpoint folder.
 #pragma once
+#include "core/pool.h"
 #include "io/checkpoint.h"
 #include "nn/parameters.h"
 
@@ -7,14 +8,17 @@ namespace zoetrope::nn {
 
 class Stored : public Parameters {
  public:
-  explicit Stored(const Checkpoint& checkpoint);  // borrowed
+  // Both are borrowed. The threads of a pool share what is large.
+  explicit Stored(const Checkpoint& checkpoint, Pool* pool = nullptr);
 
   const Listing* listing() const override { return &listing_; }
   std::string shard_of(const std::string& key) const override;
+  bool only_zeros(const std::string& key) const override { return checkpoint_.only_zeros(key); }
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) override;
 
  private:
   const Checkpoint& checkpoint_;
+  Pool* pool_;
   Listing listing_;
 };
 

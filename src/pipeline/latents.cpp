@@ -1,7 +1,7 @@
 #include "pipeline/latents.h"
 
 #include <cmath>
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -32,7 +32,7 @@ const TensorEntry& latents_of(const SafetensorsFile& file, const Shape& shape) {
 std::vector<float> from_file(const std::string& path, const Shape& shape) {
   const SafetensorsFile file(path);
   std::vector<float> values(static_cast<size_t>(shape.size()));
-  std::memcpy(values.data(), file.bytes(latents_of(file, shape)).data(), values.size() * sizeof(float));
+  file.read(latents_of(file, shape), 0, std::as_writable_bytes(std::span(values)));
   for (const float value : values) require(std::isfinite(value), path, ": latents hold a value that is not finite");
   return values;
 }

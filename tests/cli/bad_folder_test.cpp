@@ -1,6 +1,7 @@
 // Model folders that cannot be run, by the words the user reads. Each is found before anything is loaded.
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -186,9 +187,31 @@ TEST_F(BadFolder, WhoseEmbeddingHoldsOnlyZeros) {
       if (one.name == "shared.weight" || one.name == "encoder.embed_tokens.weight")
         std::ranges::fill(one.bytes, std::byte{0});
   });
-  expect_bad(
-      "text_encoder: the embedding table holds only zeros (1 tried (shared.weight)); the file was saved without it, "
-      "download it again");
+  const std::string words = weights("text_encoder") +
+                            ": text_encoder: the embedding table holds only zeros (1 tried (shared.weight)); the file "
+                            "was saved without it, download it again";
+  expect_bad(words);
+  const Ran inspected = zoetrope({"inspect", model});
+  EXPECT_EQ(inspected.status, 2);
+  EXPECT_TRUE(inspected.out.ends_with("problem: " + words + "\n")) << inspected.out;
+}
+
+// The VAE comes last: nothing of a denoise may come before these words. Exit 2, not the 4 of a result that is not
+// finite.
+TEST_F(BadFolder, WhoseWeightsAreNotFinite) {
+  edit_tensors("vae", [](auto& tensors) {
+    Stored& bias = named(tensors, "decoder.conv_in.bias");
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(bias.bytes.data() + bias.bytes.size() - sizeof nan, &nan, sizeof nan);
+  });
+  const Ran ran = zoetrope(generate(model, out));
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(ran.err.ends_with("zoetrope: " + weights("vae") +
+                                ": tensor \"decoder.conv_in.bias\" holds values that are not finite; the file is "
+                                "damaged, download it again\n"))
+      << ran.err;
+  EXPECT_EQ(ran.err.find("denoise"), std::string::npos) << ran.err;
+  EXPECT_EQ(folder.count(), 0u);
 }
 
 TEST_F(BadFolder, OfAnUnknownClass) {

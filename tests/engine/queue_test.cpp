@@ -213,6 +213,27 @@ TEST(Failure, InLatentsThatAreNotFiniteLeavesNoTrace) {
   EXPECT_EQ(frames_hash(engine, small_ask()), fresh_hash(toy_config(), small_ask()));
 }
 
+// By another program, such as a download that begins again. A map of the file would end the process.
+TEST(Failure, OfWeightsThatAreCutShortWhileTheyAreInUse) {
+  const TempFolder folder;
+  write_toy("wan", folder / "toy", 0);
+  EngineConfig config = toy_config();
+  config.model = folder / "toy";
+  const auto file = folder / "toy/transformer/diffusion_pytorch_model.safetensors";
+  Engine engine(config);
+  const std::string whole = read_file(file, 64u << 20);
+  std::filesystem::resize_file(file, whole.size() / 2);
+  for (int i = 0; i < 2; ++i) {
+    const std::string said = words([&] { run(engine, small_ask()); });
+    EXPECT_TRUE(said.starts_with(file.string() + ": ends at byte ")) << said;
+    EXPECT_TRUE(
+        said.ends_with(cat(", it was ", whole.size(), " bytes when it was opened; it is truncated, download it again")))
+        << said;
+  }
+  write_file(file, whole);  // the next engine finds a whole one
+  EXPECT_EQ(fresh_hash(config, small_ask()), fresh_hash(toy_config(), small_ask()));
+}
+
 TEST(Failure, InTheFileOfLatentsIsFoundBeforeTheJob) {
   const TempFolder folder;
   Engine engine(toy_config());

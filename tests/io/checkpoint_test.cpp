@@ -193,24 +193,60 @@ TEST(Checkpoint, ConvertsEachFloatTypeFromAnyAddress) {
   EXPECT_EQ(floats(Checkpoint(unaligned_file(folder, "BF16", raw(brain))), "x"), expected);
 }
 
-TEST(Checkpoint, RoundsToBf16ToNearestEven) {
+// Public reports: black videos, found at their end.
+TEST(Checkpoint, RefusesValuesThatAreNotFinite) {
   const TempFolder folder;
-  const std::vector<uint32_t> words32{0x3F808000, 0x3F818000, 0x40490FDB, 0x7F800001, 0xFF800000, 0x7F7FFFFF};
-  const Checkpoint checkpoint(unaligned_file(folder, "F32", raw(words32)));
-  std::vector<uint16_t> out(words32.size());
-  checkpoint.read("x", Tensor(out.data(), {6}, DType::bf16));
-  EXPECT_EQ(out, (std::vector<uint16_t>{0x3F80, 0x3F82, 0x4049, 0x7FC0, 0xFF80, 0x7F80}));
+  const auto said = [&](const std::string& dtype, std::string_view bytes, DType to) {
+    const Checkpoint checkpoint(unaligned_file(folder, dtype, bytes));
+    std::vector<float> out(static_cast<size_t>(checkpoint.at("x").shape.size()));
+    return words([&] { checkpoint.read("x", Tensor(out.data(), checkpoint.at("x").shape, to)); });
+  };
+  const auto refusal = [&](const std::string& dtype, const std::string& as) {
+    return cat((folder / cat("model.", dtype, ".safetensors")).string(),
+               ": tensor \"x\" holds values that are not finite", as, "; the file is damaged, download it again");
+  };
+  std::vector<float> values(100'000, 1.0f);
+  EXPECT_EQ(said("F32", raw(values), DType::f32), "no error");
+  values.back() = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(said("F32", raw(values), DType::f32), refusal("F32", ""));
+  EXPECT_EQ(said("F32", raw(values), DType::bf16), refusal("F32", " as bf16"));
+  const std::vector<float> large{std::numeric_limits<float>::max()};  // rounds to infinity
+  EXPECT_EQ(said("F32", raw(large), DType::f32), "no error");
+  EXPECT_EQ(said("F32", raw(large), DType::bf16), refusal("F32", " as bf16"));
+  EXPECT_EQ(said("F16", raw(std::vector<uint16_t>{0x3C00, 0xFC00}), DType::f32), refusal("F16", " as fp32"));
+  EXPECT_EQ(said("BF16", raw(std::vector<uint16_t>{0x7F80, 0x3F80}), DType::bf16), refusal("BF16", ""));
 }
 
-TEST(Checkpoint, ReadsHalfSubnormalsInfinityAndNan) {
+// By another program: a map of the file would end this one.
+TEST(Checkpoint, NoticesThatAFileBecameShorter) {
   const TempFolder folder;
-  const std::vector<uint16_t> halves{0x0001, 0x8001, 0x03FF, 0x7C00, 0x7E00};
-  const auto out = floats(Checkpoint(unaligned_file(folder, "F16", raw(halves))), "x");
-  EXPECT_EQ(out[0], 0x1p-24f);
-  EXPECT_EQ(out[1], -0x1p-24f);
-  EXPECT_EQ(out[2], 0x1.ff8p-15f);
-  EXPECT_EQ(out[3], std::numeric_limits<float>::infinity());
-  EXPECT_NE(out[4], out[4]);
+  std::vector<float> values(1'000'000, 1.0f);
+  const Tensor whole(values.data(), {1000, 1000}, DType::f32);
+  const fs::path file = folder / "model.safetensors";
+  write_safetensors(file, {{"w", whole}});
+  const Checkpoint checkpoint(folder.path());
+  const auto size = fs::file_size(file);
+  fs::resize_file(file, size - 1000);
+  const std::string rest = cat(": ends at byte ", size - 1000, ", it was ", size,
+                               " bytes when it was opened; it is truncated, download it again");
+  EXPECT_EQ(words([&] { checkpoint.read("w", whole); }), file.string() + rest);
+  EXPECT_EQ(words([&] { checkpoint.read_columns("w", 999, 1000, Tensor(values.data(), {1000}, DType::f32)); }),
+            file.string() + rest);
+  EXPECT_EQ(words([&] {
+              checkpoint.read_rows("w", 0, 999, Tensor(values.data(), {999, 1000}, DType::f32));
+            }),
+            "no error");
+}
+
+TEST(Checkpoint, KnowsATableOfZeros) {
+  const TempFolder folder;
+  std::vector<float> values(200'000, -0.0f);
+  const Tensor table(values.data(), {200'000}, DType::f32);
+  write_safetensors(folder / "model.safetensors", {{"w", table}});
+  EXPECT_TRUE(Checkpoint(folder.path()).only_zeros("w"));
+  values.back() = 1e-40f;
+  write_safetensors(folder / "model.safetensors", {{"w", table}});
+  EXPECT_FALSE(Checkpoint(folder.path()).only_zeros("w"));
 }
 
 struct Slices : ::testing::Test {

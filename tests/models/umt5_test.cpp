@@ -80,6 +80,7 @@ struct Named : nn::Parameters {
     for (const std::string& name : names) listing_.emplace(name, table);
   }
   const nn::Listing* listing() const override { return &listing_; }
+  bool only_zeros(const std::string& key) const override { return key == zeros_; }
   void read(const std::string& key, const Shape& shape, const nn::Slice& part, const Tensor& to) override {
     const bool table = key == "shared.weight" || key == "encoder.embed_tokens.weight";
     nn::Random(run_.golden.seed()).read(table ? "shared.weight" : key, shape, part, to);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "core/dry_rank.h"
 #include "io/temp_folder.h"
 #include "nn/loader.h"
@@ -55,6 +58,20 @@ TEST(Stored, AlsoATableOfZeros) {
   EXPECT_EQ(words([&] { load.load(); }),
             "text_encoder: the embedding table holds only zeros (2 tried (m-1.table in m-1.safetensors, m-2.table in "
             "m-2.safetensors)); the file was saved without it, download it again");
+}
+
+TEST(Stored, SharesALargeTensorAmongThreads) {
+  const TempFolder folder;
+  std::vector<float> values(3'001'000), all(values.size()), some(2'000'000);
+  std::iota(values.begin(), values.end(), 0.0f);
+  write_safetensors(folder / "model.safetensors", {{"w", Tensor(values.data(), {3001, 1000}, DType::f32)}});
+  const Checkpoint checkpoint(folder.path());
+  Pool pool(3);
+  Stored source(checkpoint, &pool);
+  source.read("w", {3001, 1000}, {}, Tensor(all.data(), {3'001'000}, DType::f32));
+  EXPECT_EQ(all, values);
+  source.read("w", {3001, 1000}, {0, 1000, 3000}, Tensor(some.data(), {2000, 1000}, DType::f32));
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), values.begin() + 1'000'000));
 }
 
 TEST(Stored, OneFileNeedsNoName) {
