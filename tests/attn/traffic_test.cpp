@@ -142,6 +142,19 @@ TEST(Traffic, OfLiveRanksIsThatOfDryOnes) {
     }
 }
 
+// 36 layers of a grouped-query model, 32 query heads on 8 key heads: 108 all-to-alls in the published form, no other
+// verb, and K with V weigh half of Q.
+TEST(Traffic, OfGroupedQueriesIsThreeExchangesALayerAndNothingElse) {
+  const Problem p{1003, 32, 8, 128, DType::bf16};
+  int64_t calls = 0;
+  for (int layer = 0; layer < 36; ++layer)
+    for (const Record& r : dry_run(p, {.ulysses = 4}, {UlyssesForm::kv_packed}, 1).log)
+      calls += r.verb == Verb::all_to_all && r.axis == "ulysses" ? 1 : 1000;
+  EXPECT_EQ(calls, 108);
+  const auto log = dry_run(p, {.ulysses = 4}, {UlyssesForm::kv_packed}, 1).log;
+  EXPECT_EQ(2 * log[1].bytes, log[0].bytes);
+}
+
 // The table of docs/parallelism.md: Wan 14B at 720p, MiB a rank and layer.
 TEST(Traffic, FallsWithTheRanksAsTheStrategyPromises) {
   const Problem p{75600, 40, 40, 128, DType::bf16};

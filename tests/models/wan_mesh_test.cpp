@@ -102,6 +102,22 @@ TEST(WanOnMesh, UlyssesSendsFourMessagesALayerAndGathersOnce) {
                                     {{"sequence", Verb::all_gather}, {1, 3 * slot * 4 * 4 * 4}}}));
 }
 
+// A published Ulysses graph of 36 layers has two reduce-scatters at the entry, 108 all-to-alls (Q; K with V; output)
+// and one gather at the exit. Here every rank holds the whole latents and takes its own patches, so nothing is sent at
+// the entry; all packed, 72 remain.
+TEST(WanOnMesh, UlyssesOf36LayersSendsNothingAtTheEntryAndGathersOnceAtTheExit) {
+  Toy toy;
+  toy.config.layers = 36;
+  for (const auto& [form, exchanges] : {std::pair(UlyssesForm::kv_packed, 108), {UlyssesForm::packed, 72}})
+    for (const int rank : {0, 3}) {
+      std::vector<Verb> verbs;
+      for (const Record& r : dry_log(toy, {{.ulysses = 4}, {form}}, rank)) verbs.push_back(r.verb);
+      std::vector<Verb> expected(static_cast<size_t>(exchanges), Verb::all_to_all);
+      expected.push_back(Verb::all_gather);
+      EXPECT_EQ(verbs, expected);
+    }
+}
+
 // Three sums a layer of [S', C], and of squares [2, S'] where queries and keys are made together, else [S'] twice, and
 // [S'] in cross-attention. Two ranks: as many bytes as there are.
 TEST(WanOnMesh, TensorParallelReducesFiveOrSixTimesALayer) {
