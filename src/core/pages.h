@@ -16,7 +16,8 @@ class Pages {
   virtual void release(size_t from, size_t to) = 0;  // give [from, to) back, the addresses stay ours
 };
 
-std::unique_ptr<Pages> host_pages(size_t reserve);  // mmap
-std::unique_ptr<Pages> dry_pages(size_t reserve);   // addresses that nobody may touch, for counting
+// mmap. Under a limit on addresses (ulimit -v) only what is committed counts.
+std::unique_ptr<Pages> host_pages(size_t reserve);
+std::unique_ptr<Pages> dry_pages(size_t reserve);  // addresses that nobody may touch, for counting
 
 }  // namespace zoetrope

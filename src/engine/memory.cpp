@@ -1,7 +1,11 @@
 #include "engine/memory.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -18,6 +22,28 @@ class NoFrames final : public FrameSink {
   void frame(std::span<const uint8_t>) override {}
   void finish(const std::stop_token&) override {}
 };
+
+constexpr int64_t unknown = std::numeric_limits<int64_t>::max();  // not a Linux that tells
+
+// A line "Key: 123 kB" of a file in /proc, as bytes.
+int64_t bytes_in(const char* file, std::string_view wanted) {
+  std::ifstream info(file);
+  std::string key, rest;
+  int64_t kibibytes = 0;
+  while (info >> key && std::getline(info, rest))
+    if (key == wanted && std::istringstream(rest) >> kibibytes) return kibibytes * 1024;
+  return unknown;
+}
+
+int64_t available_pages() { return bytes_in("/proc/meminfo", "MemAvailable:"); }
+
+// What a limit on the addresses of this process (ulimit -v) leaves.
+int64_t available_addresses() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(unknown)) return unknown;
+  const int64_t taken = bytes_in("/proc/self/status", "VmSize:");
+  return taken == unknown ? unknown : std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - taken);
+}
 
 }  // namespace
 
@@ -49,14 +75,7 @@ Cost dry_run(const ModelSource& source, const Request& request, const SchedulerC
   return cost;
 }
 
-int64_t available_memory() {
-  std::ifstream info("/proc/meminfo");
-  std::string key, unit;
-  int64_t kibibytes = 0;
-  while (info >> key >> kibibytes && std::getline(info, unit))
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  return std::numeric_limits<int64_t>::max();  // not a Linux that tells
-}
+int64_t available_memory() { return std::min(available_pages(), available_addresses()); }
 
 void check_memory(const MemoryNeed& need, int64_t available) {
   if (need.total() <= available) return;

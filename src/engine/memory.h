@@ -27,7 +27,7 @@ struct Cost {
 Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
              DType dtype, DType vae_dtype);
 
-int64_t available_memory();  // of the host, bytes
+int64_t available_memory();  // bytes that the host has left and a limit on addresses (ulimit -v) leaves
 // Error(out_of_memory) with one line: what is needed, by region, and what there is.
 void check_memory(const MemoryNeed& need, int64_t available);
 

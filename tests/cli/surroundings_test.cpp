@@ -1,4 +1,6 @@
 // Surroundings that are not the usual: closed or full streams, low limits, names that mean one file.
+#include <algorithm>
+
 #include "cli/command.h"
 
 namespace zoetrope {
@@ -49,6 +51,25 @@ TEST(Limits, OnTheSizeOfAFileLeaveNothing) {
     expect_refusal(ran, folder.path().string() + words);
     EXPECT_EQ(folder.count(), 0u) << name;
   }
+}
+
+// Address ranges are reserved by the half terabyte: under a limit that must not count.
+TEST(Limits, OnAddressesLeaveAToyItsRoomAndAreNamedWhereTheyDoNot) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory takes more addresses than any limit leaves";
+#endif
+  const TempFolder folder;
+  const std::string out = (folder / "x.safetensors").string();
+  const Words words = generate(toy().string(), out) + Words{"--quiet", "--threads", "2"};
+  EXPECT_EQ(in_shell("ulimit -v 2097152; exec", words, "").status, 0);  // 2 GiB
+  fs::remove(out);
+  Words larger = words;
+  *std::ranges::find(larger, "64x48") = "1024x1024";
+  const Ran ran = in_shell("ulimit -v 524288; exec", larger, "");
+  EXPECT_EQ(ran.status, 3);
+  EXPECT_TRUE(ran.err.starts_with("zoetrope: memory: this request needs ")) << ran.err;
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+  EXPECT_EQ(folder.count(), 0u);
 }
 
 struct Names : Refused {

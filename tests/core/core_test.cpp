@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -101,6 +104,42 @@ TEST(Region, NeverMovesAndCountsItsPeak) {
   EXPECT_EQ(region.committed(), size_t{2} << 20);
   EXPECT_EQ(words([&] { region.take(size_t{64} << 20); }),
             "memory: scratch needs 67108864 bytes more, has 256 of 67108864");
+}
+
+// ulimit -v, for as long as it lives.
+struct AddressLimit {
+  explicit AddressLimit(size_t more) {
+    std::ifstream pages("/proc/self/statm");
+    size_t taken = 0;
+    pages >> taken;
+    ::getrlimit(RLIMIT_AS, &before);
+    const struct rlimit limit { taken* static_cast<size_t>(::sysconf(_SC_PAGESIZE)) + more, before.rlim_max };
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  ~AddressLimit() { ::setrlimit(RLIMIT_AS, &before); }
+  struct rlimit before {};
+};
+
+TEST(Region, TakesOnlyWhatItUsesOfALimitOnAddresses) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory takes more addresses than any limit leaves";
+#endif
+  const AddressLimit limit(size_t{256} << 20);
+  const size_t range = size_t{1} << 39;
+  Region a("a", host_pages(range), SIZE_MAX), b("b", host_pages(range), SIZE_MAX);
+  auto* first = static_cast<char*>(a.take(size_t{64} << 20));
+  auto* other = static_cast<char*>(b.take(size_t{64} << 20));
+  first[(64 << 20) - 1] = 1, other[0] = 2;
+  EXPECT_EQ(static_cast<char*>(a.take(size_t{32} << 20)), first + (64 << 20));  // grows in place
+  EXPECT_EQ(first[(64 << 20) - 1], 1);
+  EXPECT_EQ(
+      words([&] { b.take(size_t{512} << 20); }),
+      "memory: cannot use 536870912 more bytes: Cannot allocate memory; there is a limit on the addresses of this "
+      "process (ulimit -v)");
+  a.rewind(0);
+  a.trim();  // what is given back may be taken by others
+  EXPECT_EQ(static_cast<char*>(b.take(size_t{128} << 20)), other + (64 << 20));
+  EXPECT_EQ(static_cast<char*>(a.take(1)), first);
 }
 
 TEST(Region, CountsWhatNobodyHas) {
