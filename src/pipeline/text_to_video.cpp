@@ -57,7 +57,7 @@ PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int
 
 TextToVideo::TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType vae_dtype, const Hooks& hooks,
                          const Mesh* mesh, const attn::Forms& forms)
-    : mesh_(mesh ? *mesh : solo_.emplace().mesh()) {
+    : mesh_(mesh ? *mesh : solo_.emplace().mesh()), exchange_(c, &mesh_, attn::make_attention(c, mesh_, forms)) {
   const Waiting waiting(mesh_.world().waits(), Wait::load);
   const int parts = source.has("transformer_2") ? 4 : 3;
   const Stopwatch watch;
@@ -69,8 +69,7 @@ TextToVideo::TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType v
   };
   const auto expert = [&](std::optional<WanTransformer>& model, const char* name) {
     const ModelPart& part = source.at(name);
-    model.emplace(c, wan_config(part.config), *part.weights, dtype, name, &mesh_,
-                  attn::make_attention(c, mesh_, forms));
+    model.emplace(c, wan_config(part.config), *part.weights, dtype, name, exchange_);
   };
   load([&] { text_.emplace(c, source, dtype, mesh_); });
   load([&] { expert(high_, "transformer"); });

@@ -68,6 +68,7 @@ class TextToVideo {
 
   std::optional<SoloMesh> solo_;  // where no mesh was given
   const Mesh& mesh_;
+  WanExchange exchange_;  // of both experts, which take turns
   std::optional<TextStage> text_;
   std::optional<WanTransformer> high_, low_;  // low_: only with two experts
   std::optional<DecodeStage> decode_;

@@ -18,6 +18,7 @@ struct Seen {
   Frames frames;
   RunFacts facts;
   std::map<std::string, size_t> weights;  // bytes by component
+  size_t exchange = 0;                    // bytes at most
 };
 
 struct Setup {
@@ -41,6 +42,7 @@ std::vector<Seen> run_on(const Setup& setup, const std::vector<Ask>& asks,
       mine.facts = run_toy(c, pipeline, source, toy_request(source, ask), {}, mine.frames);
     }
     for (const auto& [component, region] : c.rank().weights) mine.weights[component] = region.used();
+    mine.exchange = c.exchange().peak();
   });
   return seen;
 }
@@ -180,6 +182,38 @@ TEST(Weights, LieOnTheRanksThatUseThem) {
   EXPECT_TRUE(sequence[0].weights.contains("text_encoder"));
   EXPECT_FALSE(sequence[1].weights.contains("text_encoder"));  // it gets the vectors
   EXPECT_TRUE(sequence[1].weights.contains("transformer"));
+}
+
+// Experts take turns, so one set of slots serves both; a dry rank knows them to the byte.
+TEST(Exchange, OfTwoExpertsIsThatOfOne) {
+  Ask ask = small_ask();
+  ask.negative_prompt = "rain", ask.guidance_scale = 4;  // whatever the recipe of one or two says
+  const auto exchange = [&ask](const MeshShape& shape, const ModelSource& source, int number) {
+    DryRank dry(cpu_traits());
+    DryWorld world(number, shape.world());
+    const auto comm = world.comm();
+    const Mesh mesh(*comm, shape);
+    TextToVideo pipeline(dry.c, source, DType::f32, DType::f32, {}, &mesh);
+    Frames frames;
+    run_toy(dry.c, pipeline, source, toy_request(source, ask), {}, frames);
+    return dry.c.exchange().peak();
+  };
+  const ModelSource two = toy_source("wan-a14b");
+  ModelSource one = toy_source("wan-a14b");
+  one.parts.erase("transformer_2");
+  for (const MeshShape& shape : {MeshShape{.ulysses = 2, .vae = 1},
+                                 {.cfg = 2, .ring = 2, .vae = 2},
+                                 {.rows = 2, .cols = 2, .vae = 4},
+                                 {.tp = 2, .ulysses = 2, .vae = 1}}) {
+    SCOPED_TRACE(text_of(shape));
+    const auto seen = run_on({.kind = "wan-a14b", .shape = shape}, {ask});
+    for (int rank = 0; rank < shape.world(); ++rank) {
+      const size_t bytes = seen[static_cast<size_t>(rank)].exchange;
+      EXPECT_GT(bytes, 0u);
+      EXPECT_EQ(exchange(shape, two, rank), bytes);
+      EXPECT_EQ(exchange(shape, one, rank), bytes);
+    }
+  }
 }
 
 // ---- what only one rank knows -------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
   require_latents(latents, config_, component_);
   const int64_t frames = latents.dim(0), rows = latents.dim(1), columns = latents.dim(2), dim = config_.dim();
   const int64_t tokens = config_.tokens(frames, rows, columns);
-  const TokenShard shard = shard_tokens(tokens, sequence_ranks(), mesh_ ? mesh_->sequence_index() : 0);
+  const TokenShard shard = shard_tokens(tokens, sequence_ranks(), mesh() ? mesh()->sequence_index() : 0);
   const Tensor velocity = c.empty({frames, rows, columns, config_.out_channels}, DType::f32);
   Scope scope(c.scratch());
   Pass pass{frames,
@@ -63,7 +63,8 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
   // A recording holds addresses: they, the shape, the mesh and the weights are what a replay must share.
   const auto key = [&](const char* part) {
     return cat(component_, '.', part, ' ', latents.shape(), ' ', compute_, ' ',
-               mesh_ ? text_of(mesh_->shape()) : "one rank", ' ', latents.raw(), ' ', pass.h.raw(), ' ', text.kv.raw());
+               mesh() ? text_of(mesh()->shape()) : "one rank", ' ', latents.raw(), ' ', pass.h.raw(), ' ',
+               text.kv.raw());
   };
   c.segment(key("head"), [&] { head(c, latents, pass); });
   c.segment(key("blocks"), [&] {
@@ -79,10 +80,10 @@ attn::Geometry WanTransformer::geometry(const Pass& pass) const {
 }
 
 void WanTransformer::reserve(const Pass& pass) const {
-  attention_->reserve(geometry(pass));
-  tp_.reserve(pass.h.size());
+  exchange_->attention->reserve(geometry(pass));
+  tp().reserve(pass.h.size());
   if (sequence_ranks() > 1)
-    velocity_.reserve(sequence_ranks() * pass.shard.slot * head_columns() * bytes_of(DType::f32));
+    exchange_->velocity.reserve(sequence_ranks() * pass.shard.slot * head_columns() * bytes_of(DType::f32));
 }
 
 // This rank's tokens [S', 4 C_in], out of the frames that hold them; zeros for layout padding.
@@ -122,10 +123,10 @@ void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Te
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
   const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
-  WanSelfSource source(n, {tp_, block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
+  WanSelfSource source(n, {tp(), block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
                        cat("block.", i, '.'));
-  const Tensor o = attention_->run(c, source).o;     // [S', N', D]
-  const Tensor y = tp_.sum(c, block.out1, flat(o));  // [S', C]
+  const Tensor o = exchange_->attention->run(c, source).o;  // [S', N', D]
+  const Tensor y = tp().sum(c, block.out1, flat(o));        // [S', C]
   c.tap(cat("block.", i, ".attn1"), y);
   gate_add(c, pass.h, y, rows.rows(2, 3), {});
 }
@@ -137,10 +138,10 @@ void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
   const int64_t width = config_.width;
   const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S', C]
   const Heads q = as_heads(block.q2(c, n), width);
-  tp_.norm_rope(c, {{q, block.norm_q2, q}}, config_.dim(), config_.eps, nullptr);
+  tp().norm_rope(c, {{q, block.norm_q2, q}}, config_.dim(), config_.eps, nullptr);
   const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C']
   const Tensor o = attention(c, q, as_heads(kv, 0, heads(), width), as_heads(kv, heads() * width, heads(), width)).o;
-  const Tensor y = tp_.sum(c, block.out2, flat(o));  // [S', C]
+  const Tensor y = tp().sum(c, block.out2, flat(o));  // [S', C]
   c.tap(cat("block.", i, ".attn2"), y);
   gate_add(c, pass.h, y, {}, {});
 }
@@ -149,7 +150,7 @@ void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass, const Tens
   Scope scope(c.scratch());
   const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S', C]
   const Tensor wide = blocks_[i].up(c, n, {.act = Act::gelu_tanh});  // [S', this rank's part of ffn_dim]
-  const Tensor y = tp_.sum(c, blocks_[i].down, wide);                // [S', C]
+  const Tensor y = tp().sum(c, blocks_[i].down, wide);               // [S', C]
   c.tap(cat("block.", i, ".ffn"), y);
   gate_add(c, pass.h, y, rows.rows(5, 6), {});
 }
@@ -163,11 +164,11 @@ void WanTransformer::tail(Ctx& c, const Tensor& velocity, const Pass& pass) cons
 
   const auto& [slot, first, real] = pass.shard;
   const Shape shape{sequence_ranks() * slot, head_columns()};
-  const Tensor all = sequence_ranks() > 1 ? velocity_.view(shape, DType::f32) : c.empty(shape, DType::f32);
+  const Tensor all = sequence_ranks() > 1 ? exchange_->velocity.view(shape, DType::f32) : c.empty(shape, DType::f32);
   const Tensor own = all.rows(first, first + slot);  // [S', 4 C_out]
   head_.into(c, n, own);
   c.tap("head", own);
-  if (mesh_) mesh_->sequence().all_gather(c, own, all);
+  if (mesh()) mesh()->sequence().all_gather(c, own, all);
   const Tensor y = all.rows(0, pass.tokens);
   copy(c, unpatchify(c, y, pass.frames, pass.rows, pass.columns, config_.patch_rows, config_.patch_columns), velocity);
 }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "attn/dense.h"
 #include "base/error.h"
 
 namespace zoetrope {
@@ -20,15 +19,21 @@ void refuse_mesh(const MeshShape& shape, const WanConfig& config, const std::str
 WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
                                const std::string& component, const Mesh* mesh,
                                std::unique_ptr<attn::Attention> attention)
+    : WanTransformer(c, config, parameters, compute, component,
+                     std::make_unique<WanExchange>(c, mesh, std::move(attention)), nullptr) {}
+
+WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                               const std::string& component, WanExchange& exchange)
+    : WanTransformer(c, config, parameters, compute, component, nullptr, &exchange) {}
+
+WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                               const std::string& component, std::unique_ptr<WanExchange> own, WanExchange* exchange)
     : config_(config),
       compute_(compute),
       component_(component),
-      mesh_(mesh),
-      attention_(std::move(attention)),
-      tp_(c, mesh ? &mesh->tp() : nullptr),
-      velocity_(c.exchange()) {
-  if (mesh_) refuse_mesh(mesh_->shape(), config_, component_);
-  if (!attention_) attention_ = mesh_ ? attn::make_attention(c, *mesh_) : std::make_unique<attn::Dense>();
+      own_(std::move(own)),
+      exchange_(own_ ? own_.get() : exchange) {
+  if (mesh()) refuse_mesh(mesh()->shape(), config_, component_);
   nn::Loader loader(c, component, parameters, compute,
                     {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"});
   load(loader);
@@ -60,8 +65,8 @@ void WanTransformer::load(nn::Loader& from) {
 }
 
 void WanTransformer::load_block(nn::Loader& from, Block& block, const std::string& prefix) const {
-  const int64_t dim = config_.dim(), ffn = config_.ffn_dim, unit = tp_.unit_of(ffn);
-  const nn::Slice own_heads = tp_.outputs(dim, config_.width), from_heads = tp_.inputs(dim, config_.width);
+  const int64_t dim = config_.dim(), ffn = config_.ffn_dim, unit = tp().unit_of(ffn);
+  const nn::Slice own_heads = tp().outputs(dim, config_.width), from_heads = tp().inputs(dim, config_.width);
   from.tensor(block.table, prefix + "scale_shift_table", {1, 6, dim}, {6, dim});
 
   const std::string self = prefix + "attn1.";
@@ -79,8 +84,8 @@ void WanTransformer::load_block(nn::Loader& from, Block& block, const std::strin
   from.part(block.norm_k2, cross + "norm_k.weight", {dim}, own_heads);
   nn::load(from, block.out2, cross + "to_out.0", dim, dim, nn::Bias::yes, from_heads);
 
-  nn::load(from, block.up, prefix + "ffn.net.0.proj", ffn, dim, nn::Bias::yes, tp_.outputs(ffn, unit));
-  nn::load(from, block.down, prefix + "ffn.net.2", dim, ffn, nn::Bias::yes, tp_.inputs(ffn, unit));
+  nn::load(from, block.up, prefix + "ffn.net.0.proj", ffn, dim, nn::Bias::yes, tp().outputs(ffn, unit));
+  nn::load(from, block.down, prefix + "ffn.net.2", dim, ffn, nn::Bias::yes, tp().inputs(ffn, unit));
 }
 
 // The embedder runs in fp32; its result is rounded to the compute type before and after time_proj, as the reference
@@ -118,8 +123,8 @@ Text WanTransformer::encode_text(Ctx& c, const Tensor& context, int64_t real_row
     const Heads k = as_heads(kv, 0, heads(), config_.width);
     keys.push_back({k, blocks_[i].norm_k2, k});
   }
-  tp_.reserve(config_.layers * rows);
-  tp_.norm_rope(c, keys, config_.dim(), config_.eps, nullptr);
+  tp().reserve(config_.layers * rows);
+  tp().norm_rope(c, keys, config_.dim(), config_.eps, nullptr);
   return text;
 }
 

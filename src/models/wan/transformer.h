@@ -11,12 +11,11 @@
 #include <memory>
 #include <string>
 
-#include "attn/strategy.h"
 #include "mesh/shard.h"
 #include "models/wan/config.h"
+#include "models/wan/exchange.h"
 #include "nn/linear.h"
 #include "nn/rope.h"
-#include "nn/tensor_parallel.h"
 
 namespace zoetrope {
 
@@ -40,6 +39,9 @@ class WanTransformer {
   WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
                  const std::string& component = "transformer", const Mesh* mesh = nullptr,
                  std::unique_ptr<attn::Attention> attention = nullptr);
+  // On the mesh of an exchange that others use, too, and never at the same time; it must outlive the model.
+  WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                 const std::string& component, WanExchange& exchange);
 
   const WanConfig& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }  // of the checkpoint
@@ -65,11 +67,15 @@ class WanTransformer {
   };
   struct Pass;  // one forward: residual stream, this step's rows, rotary tables
 
+  WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
+                 const std::string& component, std::unique_ptr<WanExchange> own, WanExchange* exchange);
   void load(nn::Loader& from);
   void load_block(nn::Loader& from, Block& block, const std::string& prefix) const;
 
-  int64_t heads() const { return tp_.own(config_.heads); }  // N'
-  int sequence_ranks() const { return mesh_ ? mesh_->sequence().size() : 1; }
+  const Mesh* mesh() const { return exchange_->mesh; }
+  nn::TensorParallel& tp() const { return exchange_->tp; }
+  int64_t heads() const { return tp().own(config_.heads); }  // N'
+  int sequence_ranks() const { return mesh() ? mesh()->sequence().size() : 1; }
   int64_t head_columns() const { return config_.patch_rows * config_.patch_columns * config_.out_channels; }
   attn::Geometry geometry(const Pass& pass) const;
   Tensor patches(Ctx& c, const Tensor& latents, const Pass& pass) const;
@@ -84,16 +90,14 @@ class WanTransformer {
   WanConfig config_;
   DType compute_;
   std::string component_;
-  const Mesh* mesh_;
-  std::unique_ptr<attn::Attention> attention_;
+  std::unique_ptr<WanExchange> own_;  // null where others use it, too
+  WanExchange* exchange_;             // it takes slots when a larger shape comes
   nn::Linear patch_, head_;
   nn::Mlp time_, text_;
   nn::Linear time_proj_;
   Tensor table_;  // [2, C] fp32: shift and scale of the output, added to temb
   std::vector<Block> blocks_;
   nn::RopeTables rope_;
-  mutable nn::TensorParallel tp_;  // these two take slots of the exchange region when a larger shape comes
-  mutable Slot velocity_;          // of all ranks' tokens
   std::vector<nn::Entry> entries_;
 };
 
