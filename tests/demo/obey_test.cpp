@@ -41,6 +41,12 @@ TEST(Obey, OneObjectEachWay) {
   EXPECT_EQ(four.direction, 4);
 }
 
+TEST(Obey, TwoObjectsEachItsOwnWay) {
+  const Score two = score({4, 9}, "draft");
+  EXPECT_EQ(two.colour, 2);
+  EXPECT_EQ(two.direction, 2);
+}
+
 // docs/demo-model.md holds what it printed last.
 TEST(ObeySweep, SixtyPromptsNeverShown) {
   std::vector<int> ids(prompts().size());

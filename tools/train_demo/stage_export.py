@@ -1,6 +1,7 @@
 """Stage 5: the complete diffusers folder in bf16, with its model card."""
 import os
 import shutil
+import textwrap
 
 import torch
 
@@ -61,6 +62,7 @@ def write_card(work, out, counts):
     losses = [r["loss"] for r in flow if "loss" in r]
     text = text.replace("{psnr}", str(vae["psnr"])).replace("{loss}", f"{losses[-1]:.4f}")
     scores = os.path.join(logs, "scores.json")
-    text = text.replace("{scores}", read_json(scores)["summary"] if os.path.exists(scores) else "not measured yet")
+    said = read_json(scores)["summary"] if os.path.exists(scores) else "not measured yet"
+    text = text.replace("{scores}", textwrap.fill(f"On 60 held-out prompts: {said}.", 118, subsequent_indent="  "))
     with open(os.path.join(out, "README.md"), "w") as f:
         f.write(text)
