@@ -58,6 +58,22 @@ OrderedJson inspect_component(const ModelSource& source, const std::string& name
   return facts;
 }
 
+// Of two parts that are fine each by itself: whether they belong together.
+void judge_tokenizer(const ModelSource& source, OrderedJson& facts) {
+  OrderedJson* tokenizer = nullptr;
+  for (auto& part : facts["parts"]) {
+    const bool asked = part["name"] == "tokenizer" || part["name"] == "text_encoder";
+    if (asked && !part["problem"].is_null()) return;
+    if (part["name"] == "tokenizer") tokenizer = &part;
+  }
+  if (!tokenizer || !source.has("text_encoder")) return;
+  try {
+    check_tokenizer(source, *open_tokenizer(source));
+  } catch (const Error& error) {
+    (*tokenizer)["problem"] = error.what();
+  }
+}
+
 // Those that have weights, and whatever else is not as it should be.
 std::vector<std::string> components(const ModelSource& source) {
   std::vector<std::string> names;
@@ -114,10 +130,10 @@ OrderedJson inspect_model(const ModelSource& source) {
   facts["class"] = value_or(source.index, "_class_name", std::string());
   facts["problems"] = OrderedJson::array();
   if (has_configs(source, facts)) add_recipes(source, facts);
-  for (const std::string& name : components(source)) {
-    const auto& part = facts["parts"].emplace_back(inspect_component(source, name));
+  for (const std::string& name : components(source)) facts["parts"].push_back(inspect_component(source, name));
+  judge_tokenizer(source, facts);
+  for (const auto& part : facts["parts"])
     if (!part["problem"].is_null()) add_problem(facts, part["problem"]);
-  }
   return facts;
 }
 

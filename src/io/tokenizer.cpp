@@ -2,6 +2,8 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "io/recognise.h"
@@ -95,6 +97,12 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, int max_tokens) co
   if (ids.size() >= static_cast<size_t>(max_tokens)) ids.resize(static_cast<size_t>(max_tokens) - 1);
   ids.push_back(eos_);
   return ids;
+}
+
+int64_t Tokenizer::ids() const {
+  int64_t end = std::max<int64_t>(pieces(), int64_t{eos_} + 1);
+  for (const SpecialToken& token : special_) end = std::max(end, int64_t{token.id} + 1);
+  return end;
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder) {

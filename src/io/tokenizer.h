@@ -30,6 +30,7 @@ class Tokenizer {
   // A character that no piece holds becomes <unk>, never bytes, unless tokenizer.json asks for byte fallback.
   std::vector<int32_t> encode(std::string_view cleaned_prompt, int max_tokens) const;
   virtual int pieces() const = 0;
+  int64_t ids() const;  // each id that encode() can give is below this
 
  protected:
   virtual void append(std::string_view plain, std::vector<int32_t>& ids) const = 0;  // text without special tokens

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "core/dry_rank.h"
 #include "models/models.h"
 #include "models/umt5/umt5.h"
@@ -118,6 +119,14 @@ void check_parts(const ModelSource& source) {
       complaints += cat(complaints.empty() ? "" : "; ", error.what());
     }
   require(complaints.empty(), complaints);
+}
+
+void check_tokenizer(const ModelSource& source, const Tokenizer& tokenizer) {
+  const ModelPart& text = source.at("text_encoder");
+  DryRank c;
+  const int64_t rows = Umt5Encoder(c, umt5_config(text.config), *text.weights, DType::f32).vocabulary();
+  require(tokenizer.ids() <= rows, source.name, "/tokenizer: gives token ids up to ", tokenizer.ids() - 1,
+          ", the embedding table of ", place_of(text), " has ", plural(rows, "row"), "; take both from one repository");
 }
 
 ModelInfo model_info(const ModelSource& source) {

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "io/safetensors.h"
+#include "io/tokenizer.h"
 
 namespace zoetrope {
 namespace {
@@ -190,6 +191,21 @@ TEST_F(BadFolder, WhoseEmbeddingHoldsOnlyZeros) {
   const std::string words = weights("text_encoder") +
                             ": text_encoder: the embedding table holds only zeros (1 tried (shared.weight)); the file "
                             "was saved without it, download it again";
+  expect_bad(words);
+  const Ran inspected = zoetrope({"inspect", model});
+  EXPECT_EQ(inspected.status, 2);
+  EXPECT_TRUE(inspected.out.ends_with("problem: " + words + "\n")) << inspected.out;
+}
+
+TEST_F(BadFolder, WhoseTokenizerIsAnotherModels) {
+  edit_tensors("text_encoder", [](auto& tensors) {
+    Stored& table = named(tensors, "shared.weight");
+    table.bytes.resize(table.bytes.size() / static_cast<size_t>(table.shape[0]) * 100);
+    table.shape = table.shape.with(0, 100);
+  });
+  const std::string words =
+      cat(model, "/tokenizer: gives token ids up to ", Tokenizer::open(model + "/tokenizer")->ids() - 1,
+          ", the embedding table of ", weights("text_encoder"), " has 100 rows; take both from one repository");
   expect_bad(words);
   const Ran inspected = zoetrope({"inspect", model});
   EXPECT_EQ(inspected.status, 2);

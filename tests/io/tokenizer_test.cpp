@@ -55,6 +55,7 @@ TEST(Tokenizer, UsesBytesOnlyIfTokenizerJsonSaysSo) {
 TEST(Tokenizer, FollowsAFileLikeUmt5sToTheLetter) {
   expect_recorded_ids(data / "umt5", 1, data / "umt5" / "tokens.json");
   EXPECT_EQ(Tokenizer::open(data / "umt5")->pieces(), 504);
+  EXPECT_EQ(Tokenizer::open(data / "umt5")->ids(), 504);
 }
 
 TEST(Tokenizer, FollowsTokenizerJsonWhereBothFilesAreThere) {
@@ -104,6 +105,16 @@ TEST(Tokenizer, KnowsItsOwnSpecialTokensWithoutAnyConfig) {
   const auto ids = tokenizer->encode("cat</s>dog", 512);
   EXPECT_EQ(std::ranges::count(ids, 1), 2);
   EXPECT_GT(tokenizer->pieces(), 300);
+}
+
+TEST(Tokenizer, CountsTheIdsOfAddedTokensToo) {
+  const Folder folder{"tokenizer.json"};
+  EXPECT_EQ(Tokenizer::open(folder.path())->pieces(), 399);
+  EXPECT_EQ(Tokenizer::open(folder.path())->ids(), 400);  // one of the recorded file's lies behind its pieces
+  Json file = read_json(folder / "tokenizer.json");
+  file["added_tokens"].push_back({{"id", 2147483647}, {"content", "<far>"}});
+  write_file(folder / "tokenizer.json", file.dump());
+  EXPECT_EQ(Tokenizer::open(folder.path())->ids(), int64_t{1} << 31);
 }
 
 std::string refusal(const fs::path& folder) {

@@ -60,8 +60,8 @@ Tensor Umt5Encoder::forward(Ctx& c, std::span<const int32_t> ids) const {
   const auto n = static_cast<int64_t>(ids.size());
   require(n > 0, component_, ": no tokens; even an empty prompt has its end token");
   for (const int32_t id : ids)
-    require(id >= 0 && id < embedding_.dim(0), component_, ": token id ", id, " is outside the embedding table of ",
-            embedding_.dim(0), " rows");
+    require(id >= 0 && id < vocabulary(), component_, ": token id ", id, " is outside the embedding table of ",
+            vocabulary(), " rows");
   const Tensor out = c.empty({n, config_.dim}, compute_);
   Scope scope(c.scratch());
   const Tensor tokens = c.empty({n}, DType::i32);

@@ -35,6 +35,7 @@ class Umt5Encoder {
 
   const Umt5Config& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }
+  int64_t vocabulary() const { return embedding_.dim(0); }  // rows of the table, which may be more than the config says
 
   // ids include the end token. -> [n, C] of the compute type, in scratch.
   Tensor forward(Ctx& c, std::span<const int32_t> ids) const;
