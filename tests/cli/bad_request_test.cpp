@@ -2,6 +2,7 @@
 #include <sys/mount.h>
 
 #include "cli/command.h"
+#include "io/safetensors.h"
 
 namespace zoetrope {
 namespace {
@@ -48,6 +49,7 @@ TEST_F(BadRequest, WithWordsThatAreNotKnown) {
   expect_bad({"--noise", "pink"},
              "noise: 'pink' is not one of the forms torch-cpu, torch-cuda:132x8 (multiprocessors x blocks of 256 "
              "threads on each; 132x8 is an H200)");
+  expect_bad({"--lora", "x.safetensors"}, "option --lora is not known (zoetrope generate --help lists all)");
   expect_bad({"--guidance-scale-2", "3"},
              "guidance_scale_2: the model has one expert; this belongs to models with two");
 }
@@ -115,8 +117,19 @@ TEST_F(BadRequest, WithTooLittleMemory) {
 }
 
 TEST_F(BadRequest, WithLatentsOfAnotherShape) {
-  expect_bad({"--latents", (folder / "none").string()},
-             (folder / "none").string() + ": cannot be opened: No such file or directory");
+  const TempFolder files;
+  const std::string file = (files / "l.safetensors").string();
+  std::vector<float> values(2 * 6 * 8 * 16, 0.5f);
+  const auto put = [&](const char* name, const Shape& shape) {
+    write_safetensors(file, {{name, Tensor(values.data(), shape, DType::f32)}});
+  };
+  expect_bad({"--latents", file}, file + ": cannot be opened: No such file or directory");
+  put("x", {2, 6, 8, 16});
+  expect_bad({"--latents", file}, file + ": holds no tensor \"latents\"");
+  put("latents", {2, 8, 6, 16});
+  expect_bad({"--latents", file}, file +
+                                      ": latents are [2, 8, 6, 16] fp32, this request needs [2, 6, 8, 16] fp32 "
+                                      "(frames, rows, columns, channels)");
 }
 
 // A file system of 16 KiB, if this user may mount one.
