@@ -1,11 +1,7 @@
 #include "pipeline/text_to_video.h"
 
-#include <limits>
-
 #include "base/deadline.h"
 #include "base/error.h"
-#include "config/resources.h"
-#include "io/prompt.h"
 #include "pipeline/finite.h"
 #include "pipeline/latents.h"
 
@@ -25,35 +21,7 @@ void in_stage(Stage stage, F body) {
 
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
-std::string cleaned_negative(const Request& request) {
-  try {
-    return clean_prompt(request.negative_prompt);
-  } catch (const Error& error) {
-    fail(error.code(), "negative ", error.what());  // "negative prompt: ..."
-  }
-}
-
 }  // namespace
-
-std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source) {
-  if (!source.random()) return Tokenizer::open(source.folder / "tokenizer");
-  return Tokenizer::from_model(resource("toy/tokenizer/spiece.model"));
-}
-
-PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows) {
-  PromptIds ids;
-  const auto encode = [&](const std::string& text, const char* what) {
-    auto all = tokenizer.encode(text, std::numeric_limits<int>::max());
-    if (all.size() <= static_cast<size_t>(rows)) return all;
-    ids.warnings.push_back(cat(what, ": ", all.size(), " tokens with the end token, the model reads ", rows,
-                               "; what comes later is left out"));
-    return tokenizer.encode(text, rows);
-  };
-  ids.positive = encode(clean_prompt(request.prompt), "prompt");
-  const std::string negative = cleaned_negative(request);  // checked even where guidance leaves it out: reports show it
-  if (request.guided()) ids.negative = encode(negative, "negative prompt");
-  return ids;
-}
 
 TextToVideo::TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType vae_dtype, const Hooks& hooks,
                          const Mesh* mesh, const attn::Forms& forms)

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "config/request.h"
-#include "io/tokenizer.h"
 #include "mesh/solo.h"
 #include "models/source.h"
 #include "models/wan/transformer.h"
@@ -18,16 +17,11 @@
 #include "pipeline/decode_stage.h"
 #include "pipeline/guidance.h"
 #include "pipeline/hooks.h"
+#include "pipeline/prompt_ids.h"
 #include "pipeline/text_stage.h"
 #include "sched/unipc.h"
 
 namespace zoetrope {
-
-// Token ids of a request, end token included.
-struct PromptIds {
-  std::vector<int32_t> positive, negative;
-  std::vector<std::string> warnings = {};  // of prompts that are longer than what the model reads
-};
 
 struct Timings {
   double text_encode = 0, denoise = 0, vae_decode = 0, encode = 0;
@@ -73,10 +67,5 @@ class TextToVideo {
   std::optional<WanTransformer> high_, low_;  // low_: only with two experts
   std::optional<DecodeStage> decode_;
 };
-
-std::unique_ptr<Tokenizer> open_tokenizer(const ModelSource& source);  // its own, or the toys' for random weights
-
-// Cleans and encodes both prompts; `rows` is the most a prompt may have.
-PromptIds encode_prompts(const Tokenizer& tokenizer, const Request& request, int rows = WanConfig::text_rows);
 
 }  // namespace zoetrope

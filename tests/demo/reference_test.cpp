@@ -7,6 +7,7 @@
 #include "demo/shapes.h"
 #include "eval/compare.h"
 #include "io/image.h"
+#include "pipeline/prompt_ids.h"
 
 namespace zoetrope::demo {
 namespace {
@@ -22,6 +23,18 @@ double frame_psnr(const Video& video, int at, const Image& row, int cell) {
     picture.insert(picture.end(), from, from + static_cast<std::ptrdiff_t>(line));
   }
   return psnr(std::span(video.rgb).subspan(static_cast<size_t>(at) * frame, frame), picture);
+}
+
+TEST(Shapes, ReadThePromptsAsTheReferenceDoes) {
+  const Json record = read_json(references + "clips.json");
+  const auto tokenizer = open_tokenizer(open_model_folder(model_folder));
+  for (const Json& clip : record.at("clips")) {
+    Request request;
+    request.prompt = clip.at("prompt"), request.negative_prompt = "", request.guidance_scale = 4;
+    const PromptIds ids = encode_prompts(*tokenizer, request);
+    EXPECT_EQ(Json(ids.positive), clip.at("ids")) << request.prompt;
+    EXPECT_EQ(Json(ids.negative), record.at("negative_ids"));
+  }
 }
 
 TEST(Shapes, DrawTheReferenceClips) {
