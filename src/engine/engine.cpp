@@ -103,7 +103,7 @@ Engine::Engine(EngineConfig config)
   rank_.memory_limit = config_.region_limit;
   rank_.tap = config_.tap;
   check_parts(source_);
-  check_tokenizer(source_, *tokenizer_);
+  check_tokenizer(source_, tokenizer_->ids());
   c_ = std::make_unique<Ctx>(rank_);
   worker_ = std::jthread([this](const std::stop_token& end) { work(end); });
 }

@@ -68,7 +68,7 @@ void judge_tokenizer(const ModelSource& source, OrderedJson& facts) {
   }
   if (!tokenizer || !source.has("text_encoder")) return;
   try {
-    check_tokenizer(source, *open_tokenizer(source));
+    check_tokenizer(source, open_tokenizer(source)->ids());
   } catch (const Error& error) {
     (*tokenizer)["problem"] = error.what();
   }

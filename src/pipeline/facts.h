@@ -1,7 +1,6 @@
 // What a request and a report need to know about a model, read off its configs, and whether its parts fit together.
 #pragma once
 #include "config/request.h"
-#include "io/tokenizer.h"
 #include "models/source.h"
 #include "sched/schedule.h"
 
@@ -15,8 +14,8 @@ ModelInfo model_info(const ModelSource& source);
 void check_part(const std::string& name, const ModelPart& part);
 // The same for all parts: one Error with the complaints about each.
 void check_parts(const ModelSource& source);
-// That each id of the tokenizer has a row in the text encoder's table.
-void check_tokenizer(const ModelSource& source, const Tokenizer& tokenizer);
+// That each of a tokenizer's `ids` has a row in the text encoder's table.
+void check_tokenizer(const ModelSource& source, int64_t ids);
 SchedulerConfig scheduler_config(const ModelSource& source, const Request& request);
 
 }  // namespace zoetrope
