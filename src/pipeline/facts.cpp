@@ -125,8 +125,8 @@ void check_tokenizer(const ModelSource& source, int64_t ids) {
   const ModelPart& text = source.at("text_encoder");
   DryRank c;
   const int64_t rows = Umt5Encoder(c, umt5_config(text.config), *text.weights, DType::f32).vocabulary();
-  require(ids <= rows, source.name, "/tokenizer: gives token ids up to ", ids - 1,
-          ", the embedding table of ", place_of(text), " has ", plural(rows, "row"), "; take both from one repository");
+  require(ids <= rows, source.name, "/tokenizer: gives token ids up to ", ids - 1, ", the embedding table of ",
+          place_of(text), " has ", plural(rows, "row"), "; take both from one repository");
 }
 
 ModelInfo model_info(const ModelSource& source) {
