@@ -67,8 +67,9 @@ template <class T>
 void check(const Field& field, const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     if (!field.choices) return;
-    require(cat('|', field.choices, '|').find(cat('|', value, '|')) != std::string::npos, field.name, ": \"", value,
-            "\" is not one of ", field.choices);
+    const bool one = value.find('|') == std::string::npos;
+    require(one && cat('|', field.choices, '|').find(cat('|', value, '|')) != std::string::npos, field.name, ": \"",
+            value, "\" is not one of ", field.choices);
   } else {
     const auto number = static_cast<double>(value);
     require(number >= field.min && number <= field.max, field.name, ": ", value, " is outside ", field.min, " to ",

@@ -104,6 +104,11 @@ Schedule make_schedule(const SchedulerConfig& config, int steps, Grid grid) {
     schedule.sigmas.push_back(static_cast<float>(sigma));
   }
   schedule.sigmas.push_back(0.0f);
+  // The solver divides by the distance of two noise levels.
+  const auto same = std::ranges::adjacent_find(schedule.sigmas, std::ranges::less_equal());
+  require(same == schedule.sigmas.end(), "steps: ", steps, " with flow_shift ", config.flow_shift,
+          " are too fine for fp32: noise levels ", same - schedule.sigmas.begin() + 1, " and ",
+          same - schedule.sigmas.begin() + 2, " are no longer apart; take fewer steps or a flow_shift nearer to 1");
   return schedule;
 }
 

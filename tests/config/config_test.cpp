@@ -151,6 +151,8 @@ TEST(Fields, RefuseBadValuesByTheirWords) {
   EXPECT_EQ(asked(a14b(), "width", "1281"), "size: width 1281 is not a multiple of 16; use 1280 or 1296");
   EXPECT_EQ(asked(a14b(), "height", "7x"), "height: \"7x\" is not a whole number");
   EXPECT_EQ(asked(a14b(), "schedule", "karras"), "schedule: \"karras\" is not one of diffusers|native");
+  EXPECT_EQ(asked(a14b(), "recipe", "original|folder"), "recipe: \"original|folder\" is not one of original|folder");
+  EXPECT_EQ(asked(a14b(), "recipe", ""), "recipe: \"\" is not one of original|folder");
   EXPECT_EQ(asked(small(), "boundary_ratio", "0.5"),
             "boundary_ratio: the model has one expert; this belongs to models with two");
   EXPECT_EQ(words([] { request_field("guidance"); }),

@@ -70,6 +70,17 @@ TEST(Schedule, RefusesImpossibleNumbersOfSteps) {
             "steps: 1001 asked for, 1 to 1000 are possible");
 }
 
+// Equal noise levels make the solver divide by zero, which would show as values that are not finite.
+TEST(Schedule, RefusesNoiseLevelsThatFp32CannotTellApart) {
+  EXPECT_EQ(
+      words([] { make_schedule(shift(1000), 1000, Grid::diffusers); }),
+      "steps: 1000 with flow_shift 1000 are too fine for fp32: noise levels 1 and 2 are no longer apart; take fewer "
+      "steps or a flow_shift nearer to 1");
+  for (const Grid grid : {Grid::diffusers, Grid::native})
+    for (const double value : {0.001, 1.0, 12.0, 100.0})
+      for (const int steps : {1, 2, 40, 1000}) EXPECT_NO_THROW(make_schedule(shift(value), steps, grid)) << value;
+}
+
 TEST(SchedulerConfig, NamesWhatIsNotBuilt) {
   const auto read = [](const char* text) { return words([&] { read_scheduler_config(Json::parse(text), "s.json"); }); };
   EXPECT_EQ(read(R"({"_class_name":"DDIMScheduler"})"),
