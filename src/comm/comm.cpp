@@ -34,7 +34,8 @@ void check_root(Verb verb, int root, int size) {
 
 }  // namespace
 
-std::string Cause::words() const { return rank < 0 ? text : cat("rank ", rank, ": ", text); }
+// Who was asked to stop first says nothing about why.
+std::string Cause::words() const { return rank < 0 || code == Code::cancelled ? text : cat("rank ", rank, ": ", text); }
 
 Cause current_cause(int rank) {
   try {

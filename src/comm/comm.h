@@ -46,7 +46,7 @@ struct Cause {
   Code code = Code::comm;
   std::string text;
 
-  std::string words() const;  // "rank 3: out of scratch", or the text alone
+  std::string words() const;  // "rank 3: out of scratch"; the text alone without a rank, or where it was cancelled
 };
 
 Cause current_cause(int rank);  // of the exception being handled

@@ -120,6 +120,27 @@ void set(Ask& ask, const Field& field, const Json& value) {
   set(ask, field, words ? value.get<std::string>() : value.dump());
 }
 
+Json to_json(const Ask& ask) {
+  Json json = {{"prompt", ask.prompt}};
+  for (const Field& field : table)
+    std::visit(
+        [&](auto slot) {
+          if (ask.*slot) json[field.name] = *(ask.*slot);
+        },
+        field.slot);
+  return json;
+}
+
+Ask ask_from_json(const Json& json) {
+  Ask ask;
+  for (const auto& [name, value] : json.items())
+    if (name == "prompt")
+      ask.prompt = value.get<std::string>();
+    else
+      set(ask, request_field(name), value);
+  return ask;
+}
+
 std::string fields_as_markdown() {
   std::string text = "| field | option | values | meaning |\n|---|---|---|---|\n";
   for (const Field& field : table) {

@@ -28,6 +28,10 @@ const Field& request_field(std::string_view name);  // an unknown name is an err
 void set(Ask& ask, const Field& field, const std::string& text);
 void set(Ask& ask, const Field& field, const Json& value);
 
+// What was said, as {"prompt": ..., field: value, ...}, and back: the form in which ranks tell each other.
+Json to_json(const Ask& ask);
+Ask ask_from_json(const Json& json);  // Error(invalid) names a field that is not known or out of range
+
 std::string fields_as_markdown();
 
 // The word of `known` with the least edit distance to `word`; empty where that is more than `most` letters.

@@ -43,13 +43,18 @@ Ctx::Ctx(Rank& rank) : rank_(rank), stream_(rank.main.get()) {
 }
 
 Region& Ctx::weights(const std::string& component) const {
-  const auto found = rank_.weights.find(component);
-  if (found != rank_.weights.end()) return found->second;
-  const std::string name = "weights of " + component;
-  return rank_.weights
-      .emplace(std::piecewise_construct, std::forward_as_tuple(component),
-               std::forward_as_tuple(name, rank_.make_pages(addresses(rank_)), rank_.memory_limit))
-      .first->second;
+  auto& regions = rank_.weights[component];
+  if (regions.empty()) regions.push_back(make_region(rank_, "weights of " + component));
+  return *regions.front();
+}
+
+std::vector<Tensor> Ctx::load_weights(const std::string& component, const std::string& slice,
+                                      const SharedWeights::Load& load) const {
+  if (!rank_.shared) return load(weights(component));
+  const auto make = [&] { return make_region(rank_, "weights of " + component); };
+  const SharedWeights::Slice got = rank_.shared->get(component, slice, make, load);
+  rank_.weights[component].push_back(got.region);
+  return got.tensors;
 }
 
 void Ctx::drop_weights(const std::string& component) const { rank_.weights.erase(component); }

@@ -18,6 +18,7 @@
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "core/traits.h"
+#include "core/weights.h"
 
 namespace zoetrope {
 
@@ -58,8 +59,10 @@ struct Rank {
   std::unique_ptr<Stream> main = inline_stream(), side;  // side is made by the first Fork
   std::function<std::unique_ptr<Stream>()> make_side = thread_stream;
   std::function<std::unique_ptr<Pages>(size_t)> make_pages = host_pages;
-  size_t memory_limit = SIZE_MAX;         // per region
-  std::map<std::string, Region> weights;  // by component, see Ctx::weights
+  size_t memory_limit = SIZE_MAX;   // per region
+  SharedWeights* shared = nullptr;  // with the other ranks of this device; null: this rank shares nothing
+  // By component, what this rank uses: one region, or one for each slice that it shares.
+  std::map<std::string, std::vector<std::shared_ptr<Region>>> weights;
   std::unique_ptr<Region> request, scratch, exchange;
   std::unique_ptr<Segments> segments;
   OpCounts counts;
@@ -97,6 +100,10 @@ class Ctx {
   Region& request() const { return *rank_.request; }
   Region& exchange() const { return *rank_.exchange; }
   Region& weights(const std::string& component) const;  // made on first use
+  // The tensors of a slice of a component: `load` takes them from the region and fills them, unless a rank that shares
+  // this device has done it.
+  std::vector<Tensor> load_weights(const std::string& component, const std::string& slice,
+                                   const SharedWeights::Load& load) const;
   void drop_weights(const std::string& component) const;
   Tensor empty(const Shape& shape, DType type) const { return empty(shape, type, scratch()); }
   Tensor empty(const Shape& shape, DType type, Region& region) const;

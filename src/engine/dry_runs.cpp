@@ -21,8 +21,8 @@ Request shape_of(Request request) {
 
 }  // namespace
 
-DryRuns::DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype)
-    : source_(source), traits_(std::move(traits)), dtype_(dtype), vae_dtype_(vae_dtype) {}
+DryRuns::DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype, MeshRank at)
+    : source_(source), traits_(std::move(traits)), dtype_(dtype), vae_dtype_(vae_dtype), at_(std::move(at)) {}
 
 const Cost& DryRuns::of(const Request& request) {
   Request shape = shape_of(request);
@@ -31,7 +31,7 @@ const Cost& DryRuns::of(const Request& request) {
     std::rotate(last_.begin(), found, found + 1);
     return last_.front().second;
   }
-  Cost cost = dry_run(source_, request, scheduler_config(source_, request), traits_, dtype_, vae_dtype_);
+  Cost cost = dry_run(source_, request, scheduler_config(source_, request), traits_, dtype_, vae_dtype_, at_);
   ++made_;
   last_.emplace_front(std::move(shape), std::move(cost));
   if (last_.size() > kept) last_.pop_back();

@@ -12,7 +12,7 @@ namespace zoetrope {
 class DryRuns {
  public:
   // `source` is borrowed.
-  DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype);
+  DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype, MeshRank at = {});
 
   const Cost& of(const Request& request);  // good until the next call
   int64_t made() const { return made_; }   // how many were not there already
@@ -22,6 +22,7 @@ class DryRuns {
   const ModelSource& source_;
   Traits traits_;
   DType dtype_, vae_dtype_;
+  MeshRank at_;
   std::deque<std::pair<Request, Cost>> last_;  // latest first
   int64_t made_ = 0;
 };

@@ -9,19 +9,14 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "comm/dry/world.h"
 #include "core/dry_rank.h"
 #include "pipeline/dry_forward.h"
 #include "pipeline/text_to_video.h"
 
 namespace zoetrope {
-namespace {
 
-class NoFrames final : public FrameSink {
- public:
-  void begin(int, int, int, int) override {}
-  void frame(std::span<const uint8_t>) override {}
-  void finish(const std::stop_token&) override {}
-};
+namespace {
 
 constexpr int64_t unknown = std::numeric_limits<int64_t>::max();  // not a Linux that tells
 
@@ -47,6 +42,13 @@ int64_t available_addresses() {
 
 }  // namespace
 
+std::map<std::string, int64_t> weights_of(const Rank& rank) {
+  std::map<std::string, int64_t> bytes;
+  for (const auto& [component, regions] : rank.weights)
+    for (const auto& region : regions) bytes[component] += static_cast<int64_t>(region->peak());
+  return bytes;
+}
+
 int64_t MemoryNeed::total() const {
   int64_t sum = request + scratch + exchange;
   for (const auto& [component, bytes] : weights) sum += bytes;
@@ -54,10 +56,15 @@ int64_t MemoryNeed::total() const {
 }
 
 Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
-             DType dtype, DType vae_dtype) {
+             DType dtype, DType vae_dtype, const MeshRank& at) {
   DryRank dry(traits);
+  SharedWeights shared;
+  dry.rank.shared = &shared;
   Ctx& c = dry.c;
-  TextToVideo pipeline(c, source, dtype, vae_dtype, {});
+  DryWorld world(at.rank, at.layout.shape.world());
+  const auto comm = world.comm();
+  const Mesh mesh(*comm, at.layout.shape);
+  TextToVideo pipeline(c, source, dtype, vae_dtype, {}, &mesh, at.layout.forms);
   // Both prompts at their longest: the promise must hold for any.
   PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
   if (request.guided()) ids.negative = ids.positive;
@@ -65,8 +72,9 @@ Cost dry_run(const ModelSource& source, const Request& request, const SchedulerC
   pipeline.run(c, request, scheduler, ids, {}, sink);
 
   Cost cost;
-  for (const auto& [component, region] : dry.rank.weights)
-    cost.memory.weights[component] = static_cast<int64_t>(region.peak());
+  for (const SharedWeights::Held& held : shared.held())
+    cost.slices[cat(held.component, '/', held.slice)] = static_cast<int64_t>(held.bytes);
+  cost.memory.weights = weights_of(dry.rank);
   cost.memory.request = static_cast<int64_t>(c.request().peak());
   cost.memory.scratch = static_cast<int64_t>(c.scratch().peak());
   cost.memory.exchange = static_cast<int64_t>(c.exchange().peak());

@@ -4,12 +4,16 @@
 #include <map>
 #include <string>
 
+#include "comm/comm.h"
 #include "config/request.h"
 #include "core/ctx.h"
 #include "models/source.h"
+#include "pipeline/layout.h"
 #include "sched/schedule.h"
 
 namespace zoetrope {
+
+std::map<std::string, int64_t> weights_of(const Rank& rank);  // bytes by component, shared or not
 
 struct MemoryNeed {
   std::map<std::string, int64_t> weights;  // by component
@@ -20,12 +24,19 @@ struct MemoryNeed {
 
 struct Cost {
   MemoryNeed memory;
-  double forward_flops = 0;  // one pass of the (first) transformer
-  double total_flops = 0;    // the whole request
+  std::map<std::string, int64_t> slices;  // of weights, "component/slice": what ranks of one process share
+  double forward_flops = 0;               // one pass of the (first) transformer
+  double total_flops = 0;                 // the whole request
+};
+
+// One rank of a mesh.
+struct MeshRank {
+  Layout layout;
+  int rank = 0;
 };
 
 Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
-             DType dtype, DType vae_dtype);
+             DType dtype, DType vae_dtype, const MeshRank& at = {});
 
 int64_t available_memory();  // bytes that the host has left and a limit on addresses (ulimit -v) leaves
 // Error(out_of_memory) with one line: what is needed, by region, and what there is.

@@ -7,7 +7,7 @@ namespace zoetrope {
 
 Json memory_report(const Rank& rank) {
   Json weights = Json::object();
-  for (const auto& [component, region] : rank.weights) weights[component] = region.peak();
+  for (const auto& [component, bytes] : weights_of(rank)) weights[component] = bytes;
   return {{"weights", weights},
           {"request", rank.request->peak()},
           {"scratch", rank.scratch->peak()},
@@ -23,6 +23,35 @@ Json versions_report() {
           {"driver", nullptr},
           {"cudnn", nullptr},
           {"nccl", nullptr}};
+}
+
+Json collectives_report(const Collectives& collectives) {
+  Json report = Json::object();
+  for (const auto& [axis, verbs] : collectives)
+    for (const auto& [verb, traffic] : verbs)
+      report[axis][name(verb)] = {{"count", traffic.calls}, {"bytes", traffic.bytes}};
+  return report;
+}
+
+Json job_report(const EngineConfig& config, const Request& request, const RankResult& result, double total) {
+  Json memory = Json::array();
+  double flops = 0;
+  for (const Json& rank : result.ranks) memory.push_back(rank.at("memory")), flops += rank.at("flops").get<double>();
+  Json report = to_json(request);
+  report.update({{"device", name(config.device)},
+                 {"dtype", name(config.dtype)},
+                 {"vae_dtype", name(config.vae_dtype)},
+                 {"ranks", result.ranks.size()},
+                 {"tuned", false},
+                 {"table_hash", nullptr},
+                 {"warnings", Json::array()},
+                 {"guardrails", "none"},
+                 {"versions", versions_report()},
+                 {"timings_s", timings_report(result.facts.timings, result.load_seconds, total)},
+                 {"peak_memory_bytes", memory},
+                 {"collectives", collectives_report(result.facts.forward)},
+                 {"flops", {{"forward", result.cost.forward_flops}, {"total", flops}}}});
+  return report;
 }
 
 Json timings_report(const Timings& timings, double load, double total) {

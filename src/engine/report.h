@@ -1,9 +1,6 @@
 // The report of a job: what was run, with what, how long and how much memory. Field names are part of the contract.
 #pragma once
-#include "base/json.h"
-#include "config/request.h"
-#include "core/ctx.h"
-#include "pipeline/text_to_video.h"
+#include "engine/rank_worker.h"
 
 namespace zoetrope {
 
@@ -11,5 +8,8 @@ namespace zoetrope {
 Json memory_report(const Rank& rank);
 Json versions_report();
 Json timings_report(const Timings& timings, double load, double total);
+Json collectives_report(const Collectives& collectives);  // {axis: {verb: {count, bytes}}}
+// All that the ranks know about a job; where it ran and what came out is added by the engine.
+Json job_report(const EngineConfig& config, const Request& request, const RankResult& result, double total);
 
 }  // namespace zoetrope

@@ -7,8 +7,10 @@ void load(Loader& from, Linear& into, const std::string& prefix, int64_t out, in
   if (part.axis == 0) return load_stacked(from, into, {prefix}, out, in, bias, part);
   from.part(into.w, prefix + ".weight", {out, in}, part);
   if (bias == Bias::no) return;
-  if (part.from == 0)
+  if (part == Slice{})
     from.tensor(into.b, prefix + ".bias", {out});
+  else if (part.from == 0)
+    from.part(into.b, prefix + ".bias", {out}, {0, 0, out});
   else
     from.expect(prefix + ".bias", {out});
 }

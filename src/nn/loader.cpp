@@ -1,6 +1,7 @@
 #include "nn/loader.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -49,8 +50,8 @@ DType Loader::type_of(const std::string& key) const {
   return std::ranges::any_of(keep_fp32_, keeps) ? DType::f32 : compute_;
 }
 
-void Loader::later(Tensor& into, const Shape& shape, DType type, Fill fill) {
-  items_.push_back({&into, shape, type, std::move(fill)});
+void Loader::later(Tensor& into, const Shape& shape, DType type, Fill fill, bool cut) {
+  items_.push_back({&into, shape, type, std::move(fill), cut});
 }
 
 void Loader::tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as) {
@@ -66,14 +67,19 @@ void Loader::stacked(Tensor& into, const std::vector<Entry>& tensors, const Slic
   int64_t rows = 0;
   for (const Entry& tensor : tensors) expect(tensor.key, tensor.shape), rows += part.of(tensor.shape)[0];
   const Entry& first = tensors.front();
-  later(into, part.of(first.shape).with(0, rows), type_of(first.key), [=, this](const Tensor& to) {
-    int64_t from = 0;
-    for (const Entry& tensor : tensors) {
-      const int64_t end = from + part.of(tensor.shape)[0];
-      read(tensor.key, tensor.shape, part, to.rows(from, end));
-      from = end;
-    }
-  });
+  const bool cut = part != Slice{};
+  if (cut) parts_ += cat(first.key, ' ', part.axis, ':', part.from, '-', part.to, ' ');
+  later(
+      into, part.of(first.shape).with(0, rows), type_of(first.key),
+      [=, this](const Tensor& to) {
+        int64_t from = 0;
+        for (const Entry& tensor : tensors) {
+          const int64_t end = from + part.of(tensor.shape)[0];
+          read(tensor.key, tensor.shape, part, to.rows(from, end));
+          from = end;
+        }
+      },
+      cut);
 }
 
 void Loader::permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded) {
@@ -210,15 +216,34 @@ void Loader::place(const Tensor& weight, const Fill& fill) {
   c_.upload(staged.data(), weight);
 }
 
+// Whole tensors, or those that are parts. Ranks that share a device share the former, and the latter where they hold
+// the same parts.
+void Loader::load(bool cut) {
+  std::vector<const Item*> items;
+  for (const Item& item : items_)
+    if (item.cut == cut) items.push_back(&item);
+  if (items.empty()) return;
+  const auto fill = [&](Region& region) {
+    std::vector<Tensor> tensors;
+    for (const Item* item : items) tensors.push_back(c_.empty(item->shape, item->type, region));
+    for (size_t i = 0; i < items.size() && !c_.dry(); ++i) {
+      c_.check_stop();
+      place(tensors[i], items[i]->fill);
+    }
+    return tensors;
+  };
+  const auto tensors = c_.load_weights(component_, cut ? cat(std::hash<std::string>()(parts_)) : "", fill);
+  for (size_t i = 0; i < items.size(); ++i) {
+    assert(tensors[i].shape() == items[i]->shape);
+    *items[i]->into = tensors[i];
+  }
+}
+
 void Loader::load() {
   check();
-  Region& region = c_.weights(component_);
-  for (const Item& item : items_) *item.into = c_.empty(item.shape, item.type, region);
+  load(false);
+  load(true);
   if (c_.dry()) return;
-  for (const Item& item : items_) {
-    c_.check_stop();
-    place(*item.into, item.fill);
-  }
   for (const auto& read : host_) read();
 }
 

@@ -56,10 +56,11 @@ class Loader {
     Shape shape;
     DType type;
     Fill fill;
+    bool cut;  // a part of a tensor, which other ranks do not share
   };
 
   DType type_of(const std::string& key) const;
-  void later(Tensor& into, const Shape& shape, DType type, Fill fill);
+  void later(Tensor& into, const Shape& shape, DType type, Fill fill, bool cut = false);
   void permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded);
   std::vector<std::string> present(const std::vector<std::string>& keys) const;
   std::string filled(const std::vector<std::string>& keys) const;
@@ -68,6 +69,7 @@ class Loader {
   std::string placed(const std::string& key) const;
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to);
   void place(const Tensor& weight, const Fill& fill);
+  void load(bool cut);
 
   Ctx& c_;
   std::string component_;
@@ -77,6 +79,7 @@ class Loader {
   std::vector<Entry> used_, known_;
   std::vector<std::vector<std::string>> tables_;  // names of each embedding table
   std::vector<Item> items_;
+  std::string parts_;  // what was cut, and where
   std::vector<std::function<void()>> host_;
 };
 

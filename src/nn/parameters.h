@@ -22,6 +22,7 @@ struct Slice {
   int axis = 0;
   int64_t from = 0, to = -1;  // -1: to the end
 
+  friend bool operator==(const Slice&, const Slice&) = default;
   Shape of(const Shape& whole) const;  // shape of the part; Error(invalid) when it is not inside
 };
 

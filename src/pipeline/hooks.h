@@ -39,4 +39,12 @@ class FrameSink {
   virtual void finish(const std::stop_token& stop) = 0;
 };
 
+// For dry runs, and for the ranks that get no frames.
+class NoFrames final : public FrameSink {
+ public:
+  void begin(int, int, int, int) override {}
+  void frame(std::span<const uint8_t>) override {}
+  void finish(const std::stop_token&) override {}
+};
+
 }  // namespace zoetrope

@@ -17,8 +17,8 @@ namespace {
 struct Seen {
   Frames frames;
   RunFacts facts;
-  std::map<std::string, size_t> weights;  // bytes by component
-  size_t exchange = 0;                    // bytes at most
+  std::map<std::string, const Region*> weights;  // by component, what is not cut
+  size_t exchange = 0;                           // bytes at most
 };
 
 struct Setup {
@@ -41,7 +41,7 @@ std::vector<Seen> run_on(const Setup& setup, const std::vector<Ask>& asks,
       mine.frames = {};
       mine.facts = run_toy(c, pipeline, source, toy_request(source, ask), {}, mine.frames);
     }
-    for (const auto& [component, region] : c.rank().weights) mine.weights[component] = region.used();
+    for (const auto& [component, regions] : c.rank().weights) mine.weights[component] = regions[0].get();
     mine.exchange = c.exchange().peak();
   });
   return seen;
@@ -219,10 +219,10 @@ TEST(Exchange, OfTwoExpertsIsThatOfOne) {
 // ---- what only one rank knows -------------------------------------------------------------------------------------
 
 void spoil(Rank& rank, const std::string& component) {
-  for (auto& [name, region] : rank.weights)
+  for (auto& [name, regions] : rank.weights)
     if (name == component) {
-      auto* values = static_cast<float*>(region.data());
-      values[region.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
+      auto* values = static_cast<float*>(regions[0]->data());
+      values[regions[0]->used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
     }
 }
 

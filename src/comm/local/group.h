@@ -47,6 +47,7 @@ struct LocalWorld::State {
   std::condition_variable recovered;
   int recovering = 0;
   uint64_t recoveries = 0;
+  std::function<void()> aborted;
 
   void abort(const Cause& first) noexcept;  // with the mutex held
 };

@@ -30,11 +30,13 @@ std::vector<int> LocalGroup::missing(uint64_t step) const {
 void LocalWorld::State::abort(const Cause& first) noexcept {
   if (cause) return;
   cause = first;
+  aborted();
   for (const auto& group : groups) group->changed.notify_all();
   recovered.notify_all();
 }
 
 LocalWorld::LocalWorld(int ranks, const Waits& waits) : state_(std::make_unique<State>()) {
+  state_->aborted = [this] { aborted(); };
   require(ranks >= 1, "ranks: ", ranks, " asked for, at least 1 is needed");
   std::vector<int> members(static_cast<size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
@@ -46,47 +48,12 @@ LocalWorld::~LocalWorld() = default;
 
 int LocalWorld::size() const { return static_cast<int>(state_->sessions.size()); }
 
+std::vector<int> LocalWorld::here() const { return state_->groups.front()->members; }
+
 Session& LocalWorld::session(int rank) { return state_->sessions.at(static_cast<size_t>(rank)); }
 
 std::unique_ptr<Comm> LocalWorld::comm(int rank) {
   return std::make_unique<LocalComm>(*state_, *state_->groups.front(), rank, session(rank));
-}
-
-namespace {
-
-class WatchedStream final : public Stream {
- public:
-  WatchedStream(std::unique_ptr<Stream> stream, std::function<void()> on_error)
-      : stream_(std::move(stream)), on_error_(std::move(on_error)) {}
-
-  bool immediate() const override { return stream_->immediate(); }
-  void submit(Job job) override {
-    stream_->submit([this, job = std::move(job)] {
-      try {
-        job();
-      } catch (...) {
-        on_error_();
-        throw;
-      }
-    });
-  }
-  Event record() override { return stream_->record(); }
-  void wait(const Event& e) override { stream_->wait(e); }
-  void sync() override { stream_->sync(); }
-  void block_until(uint64_t number) override { stream_->block_until(number); }
-  void* native() const override { return stream_->native(); }
-
- private:
-  std::unique_ptr<Stream> stream_;
-  std::function<void()> on_error_;
-};
-
-}  // namespace
-
-void LocalWorld::watch(Rank& rank, int number) {
-  rank.make_side = [this, number, make = std::move(rank.make_side)] {
-    return std::make_unique<WatchedStream>(make(), [this, number] { abort(current_cause(number)); });
-  };
 }
 
 void LocalWorld::abort(const Cause& cause) noexcept {
@@ -99,7 +66,7 @@ std::optional<Cause> LocalWorld::cause() const {
   return state_->cause;
 }
 
-void LocalWorld::recover(int rank) {
+bool LocalWorld::recover(int rank) {
   State& state = *state_;
   const Deadline deadline = deadline_of(session(rank).waits.limit(Wait::bootstrap));
   std::unique_lock lock(state.mutex);
@@ -114,13 +81,14 @@ void LocalWorld::recover(int rank) {
     state.cause.reset();
     state.recovering = 0, ++state.recoveries;
     state.recovered.notify_all();
-    return;
+    return true;
   }
   const auto over = [&] { return state.recoveries != before; };
   if (deadline.endless())
     state.recovered.wait(lock, over);
   else if (!state.recovered.wait_until(lock, deadline.at(), over))
     fail(Code::comm, "recover: ", size() - state.recovering, " of ", size(), " ranks have not left the failed job");
+  return true;
 }
 
 void run_ranks(int n, const PrepareRank& prepare, const std::function<void(Ctx& c, Comm& world)>& body,

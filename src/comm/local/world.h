@@ -1,32 +1,21 @@
 // Ranks as threads of one process: peers read each other's buffers, waits block on condition variables.
 #pragma once
-#include <functional>
-#include <memory>
-#include <optional>
-
-#include "comm/comm.h"
+#include "comm/world.h"
 
 namespace zoetrope {
 
-class LocalWorld {
+class LocalWorld final : public World {
  public:
   explicit LocalWorld(int ranks, const Waits& waits = {});  // each rank starts with a copy of `waits`
-  ~LocalWorld();                                            // after the last communicator is gone
+  ~LocalWorld() override;                                   // after the last communicator is gone
 
-  int size() const;
-  std::unique_ptr<Comm> comm(int rank);  // of all ranks, axis "world"; one per rank, from any thread
-  Session& session(int rank);
-
-  // Makes an error on the rank's side stream abort the group at once: its main thread may be waiting for peers who wait
-  // for what the side did not send. Before the first fork.
-  void watch(Rank& rank, int number);
-
-  void abort(const Cause& cause) noexcept;
-  std::optional<Cause> cause() const;
-
-  // After a failed job: each rank's thread calls it once it has left the job (forks joined). Returns when all have, and
-  // every communicator made so far works again. Deadline: Wait::bootstrap.
-  void recover(int rank);
+  int size() const override;
+  std::vector<int> here() const override;
+  std::unique_ptr<Comm> comm(int rank) override;  // from any thread
+  Session& session(int rank) override;
+  void abort(const Cause& cause) noexcept override;
+  std::optional<Cause> cause() const override;
+  bool recover(int rank) override;  // always, or Error(comm) at the deadline of Wait::bootstrap
 
   struct State;
 

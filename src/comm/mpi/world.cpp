@@ -14,35 +14,37 @@ namespace zoetrope {
 
 struct MpiWorld::State {
   Session session;
+  std::function<int(Code)> status;
   int rank = 0, size = 1;
+
+  [[noreturn]] void end_job(const Cause& cause) const noexcept {
+    const int code = status ? status(cause.code) : 4;
+    std::fprintf(stderr, "zoetrope: %s\n", cause.words().c_str());
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
+  }
 };
 
 namespace {
 
-constexpr int failed_status = 4;
 constexpr int64_t most_bytes = int64_t{1} << 30;  // counts are int
-
-[[noreturn]] void end_job(const Cause& cause) noexcept {
-  std::fprintf(stderr, "zoetrope: %s\n", cause.words().c_str());
-  MPI_Abort(MPI_COMM_WORLD, failed_status);
-  std::_Exit(failed_status);
-}
 
 class MpiComm final : public MessageComm {
  public:
-  MpiComm(std::string axis, int rank, std::vector<int> members, Session& session, MPI_Comm comm)
-      : MessageComm(std::move(axis), rank, std::move(members), session), comm_(comm) {}
+  MpiComm(std::string axis, int rank, std::vector<int> members, MpiWorld::State& state, MPI_Comm comm)
+      : MessageComm(std::move(axis), rank, std::move(members), state.session), state_(state), comm_(comm) {}
   ~MpiComm() override {
     if (comm_ != MPI_COMM_WORLD) MPI_Comm_free(&comm_);
   }
 
   std::unique_ptr<Comm> split(const std::string& axis, const std::vector<int>& group) override;
-  void abort(const Cause& cause) noexcept override { end_job(cause); }
+  void abort(const Cause& cause) noexcept override { state_.end_job(cause); }
   bool capturable() const override { return false; }
 
  private:
   void transfer(std::span<const Outgoing> out, std::span<const Incoming> in, const Call& call) override;
 
+  MpiWorld::State& state_;
   MPI_Comm comm_;
 };
 
@@ -60,7 +62,7 @@ std::unique_ptr<Comm> MpiComm::split(const std::string& axis, const std::vector<
   MPI_Allgather(&me, 1, MPI_INT, came.data(), 1, MPI_INT, made);
   if (came != world)
     abort({me, Code::comm, cat("axis ", this->axis(), ": split into ", axis, ": the ranks name different groups")});
-  return std::make_unique<MpiComm>(axis, place, world, session(), made);
+  return std::make_unique<MpiComm>(axis, place, world, state_, made);
 }
 
 // Polls with pauses: MPI_Wait would keep a core busy that the ranks of this host need.
@@ -101,8 +103,8 @@ void MpiComm::transfer(std::span<const Outgoing> out, std::span<const Incoming> 
 
 }  // namespace
 
-MpiWorld::MpiWorld(const Facts& facts, const Waits& waits)
-    : state_(std::make_unique<State>(State{{waits, nullptr}, 0, 1})) {
+MpiWorld::MpiWorld(const Facts& facts, const Waits& waits, std::function<int(Code)> status)
+    : state_(std::make_unique<State>(State{{waits, nullptr}, std::move(status), 0, 1})) {
   require(may_start_mpi(facts), "mpi: this process was not started by mpirun; start it so, or use --ranks");
   int before = 0, level = 0;
   MPI_Initialized(&before);
@@ -117,13 +119,13 @@ MpiWorld::~MpiWorld() { MPI_Finalize(); }
 
 int MpiWorld::rank() const { return state_->rank; }
 int MpiWorld::size() const { return state_->size; }
-Session& MpiWorld::session() { return state_->session; }
-void MpiWorld::abort(const Cause& cause) noexcept { end_job(cause); }
+Session& MpiWorld::session(int) { return state_->session; }
+void MpiWorld::abort(const Cause& cause) noexcept { state_->end_job(cause); }
 
-std::unique_ptr<Comm> MpiWorld::comm() {
+std::unique_ptr<Comm> MpiWorld::comm(int) {
   std::vector<int> members(static_cast<size_t>(size()));
   std::iota(members.begin(), members.end(), 0);
-  return std::make_unique<MpiComm>("world", rank(), std::move(members), session(), MPI_COMM_WORLD);
+  return std::make_unique<MpiComm>("world", rank(), std::move(members), *state_, MPI_COMM_WORLD);
 }
 
 }  // namespace zoetrope

@@ -100,9 +100,10 @@ std::vector<Fd> link(Store& store, const Launch& launch, const std::string& id, 
   return links;
 }
 
-Control::Control(std::vector<Fd> links, int rank)
+Control::Control(std::vector<Fd> links, int rank, std::function<void()> aborted)
     : links_(std::move(links)),
       rank_(rank),
+      aborted_(std::move(aborted)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { watch(); }) {}
@@ -128,6 +129,7 @@ void Control::abort(const Cause& cause) noexcept {
     cause_ = cause;
     cause_->text.resize(std::min(cause_->text.size(), most_words / 2));
   }
+  aborted_();
   eventfd_write(wake_.get(), 1);
   tell_all(pack({"abort", std::to_string(cause.rank), std::to_string(static_cast<int>(cause.code)),
                  std::string_view(cause.text).substr(0, most_words / 2)}));

@@ -24,7 +24,7 @@ void publish(Store& store, const Launch& launch, const std::string& id, const st
 
 class Control {
  public:
-  Control(std::vector<Fd> links, int rank);
+  Control(std::vector<Fd> links, int rank, std::function<void()> aborted);
   ~Control();
 
   void abort(const Cause& cause) noexcept;  // the first counts; tells all peers and wakes all waits
@@ -41,6 +41,7 @@ class Control {
 
   std::vector<Fd> links_;  // by world rank
   int rank_;
+  std::function<void()> aborted_;
   mutable std::mutex mutex_;  // guards the next two
   std::optional<Cause> cause_;
   std::set<int> left_;

@@ -153,8 +153,8 @@ SocketWorld::SocketWorld(const Launch& launch, const Waits& waits)
   state_->store = std::make_unique<Store>(launch, deadline_of(limit));
   std::vector<int> all(static_cast<size_t>(launch.world));
   std::iota(all.begin(), all.end(), 0);
-  state_->control =
-      std::make_unique<Control>(link(*state_->store, launch, "control", all, "world", limit), launch.rank);
+  state_->control = std::make_unique<Control>(link(*state_->store, launch, "control", all, "world", limit), launch.rank,
+                                              [this] { aborted(); });
 }
 
 SocketWorld::~SocketWorld() {
@@ -165,14 +165,18 @@ SocketWorld::~SocketWorld() {
     state_->server->finish(Deadline::in(std::chrono::seconds(5)));  // others may split yet
 }
 
-std::unique_ptr<Comm> SocketWorld::comm() {
+int SocketWorld::rank() const { return state_->launch.rank; }
+int SocketWorld::size() const { return state_->launch.world; }
+
+std::unique_ptr<Comm> SocketWorld::comm(int) {
   std::vector<int> all(static_cast<size_t>(state_->launch.world));
   std::iota(all.begin(), all.end(), 0);
-  auto links = link(*state_->store, state_->launch, "world", all, "world", session().waits.limit(Wait::bootstrap));
+  auto links =
+      link(*state_->store, state_->launch, "world", all, "world", session(rank()).waits.limit(Wait::bootstrap));
   return std::make_unique<SocketComm>(*state_, "world", "world", state_->launch.rank, all, std::move(links));
 }
 
-Session& SocketWorld::session() { return state_->session; }
+Session& SocketWorld::session(int) { return state_->session; }
 void SocketWorld::abort(const Cause& cause) noexcept { state_->control->abort(cause); }
 std::optional<Cause> SocketWorld::cause() const { return state_->control->cause(); }
 

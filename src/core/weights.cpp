@@ -1,0 +1,37 @@
+#include "core/weights.h"
+
+namespace zoetrope {
+
+SharedWeights::Slice SharedWeights::get(const std::string& component, const std::string& slice, const Make& make,
+                                        const Load& load) {
+  std::unique_lock lock(mutex_);
+  Entry& entry = entries_[{component, slice}];
+  loaded_.wait(lock, [&] { return !entry.loading; });
+  if (auto region = entry.region.lock()) return {std::move(region), entry.tensors};
+  entry.loading = true;
+  lock.unlock();
+  const auto finish = [&](const Slice& result) {
+    lock.lock();
+    entry = {false, result.region, result.tensors};
+    loaded_.notify_all();
+  };
+  try {
+    Slice result{make(), {}};
+    result.tensors = load(*result.region);
+    finish(result);
+    return result;
+  } catch (...) {
+    finish({});
+    throw;
+  }
+}
+
+std::vector<SharedWeights::Held> SharedWeights::held() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Held> all;
+  for (const auto& [key, entry] : entries_)
+    if (const auto region = entry.region.lock()) all.push_back({key.first, key.second, region->used()});
+  return all;
+}
+
+}  // namespace zoetrope

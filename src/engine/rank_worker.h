@@ -1,0 +1,61 @@
+// One rank of an engine: its device, memory, mesh and pipeline. All ranks call the same in the same order, each from
+// one thread at a time.
+#pragma once
+#include "comm/world.h"
+#include "engine/dry_runs.h"
+#include "engine/model.h"
+#include "engine/output.h"
+#include "ops/backend.h"
+
+namespace zoetrope {
+
+// What a rank knows after a job.
+struct RankResult {
+  Cost cost;
+  RunFacts facts;
+  double load_seconds = 0;
+  std::vector<Json> ranks;  // of all: {memory, flops}
+};
+
+class RankWorker {
+ public:
+  // What the ranks of one process have in common; it outlives them.
+  struct Common {
+    const EngineConfig& config;
+    const Model& model;
+    const Layout& layout;
+    World& world;
+    SharedWeights& weights;
+  };
+
+  // Meets the others: AgreedError where they were given another model, type or mesh.
+  RankWorker(const Common& common, int number, int threads);
+
+  int number() const { return number_; }
+  const DryRuns& dry_runs() const { return dry_runs_; }
+
+  // Waits for rank 0 without a deadline. Every rank says something and hears all.
+  std::vector<std::string> meet(const std::string& say);
+
+  // Runs one job; the model is loaded by the first. Only rank 0 has an output. AgreedError: all ranks have thrown it,
+  // and are ready for the next. After any other error the group has to be aborted.
+  RankResult run(const Ask& ask, const Hooks& hooks, Output* output);
+
+ private:
+  Rank& prepare();
+  RankResult work(const Ask& ask, const Hooks& hooks, Output* output);
+  void load(const Hooks& hooks);
+
+  const Common common_;
+  int number_;
+  Pool pool_;
+  std::unique_ptr<Backend> backend_;
+  DryRuns dry_runs_;
+  Rank rank_;
+  Ctx c_;
+  std::unique_ptr<Comm> world_;
+  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<TextToVideo> pipeline_;  // made by the first job
+};
+
+}  // namespace zoetrope
