@@ -28,8 +28,10 @@ class DecodeStage::Clip {
     if (stream_) {
       video = stream_->decode_next(c, latents.rows(t, t + 1));
       c.tap(cat("video.", t), video);
-      range = range_of(c, video);
-      low_ = std::min(low_, range.low), high_ = std::max(high_, range.high);
+      if (video.size() > 0) {  // of more ranks than columns the last have none
+        range = range_of(c, video);
+        low_ = std::min(low_, range.low), high_ = std::max(high_, range.high);
+      }
     }
     require_finite(sum_over(c, mesh_.world(), {range.bad})[0], cat("vae_decode: latent frame ", t));
     if (!stream_) return;
@@ -78,6 +80,7 @@ void DecodeStage::run(Ctx& c, const Request& request, const Tensor& latents, con
                       FrameSink& sink) const {
   const Waiting waiting(mesh_.world().waits(), Wait::vae_chunk);
   const Stopwatch watch;
+  Scope slots(c.exchange());  // what the parts of a frame exchange, as long as this video
   Clip clip(*this, request, sink);
   for (int64_t t = 0; t < latents.dim(0); ++t) {
     hooks.check();

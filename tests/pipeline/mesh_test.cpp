@@ -56,7 +56,7 @@ Ask small_ask() {
 std::string name_of(const MeshShape& shape) {
   std::string name = text_of(shape);
   std::ranges::replace(name, ' ', '_');
-  return cat(name, "_vae_", shape.vae_ranks());
+  return cat(name, "_vae_", shape.vae_ranks(), shape.vae_split == VaeSplit::height ? "_by_height" : "");
 }
 
 std::string mesh_kind_type(const testing::TestParamInfo<std::tuple<MeshShape, std::string, DType>>& info) {
@@ -82,9 +82,10 @@ INSTANTIATE_TEST_SUITE_P(Halves, BitEqual,
                                           testing::Values("wan", "wan-a14b"), testing::Values(DType::f32, DType::bf16)),
                          mesh_kind_type);
 INSTANTIATE_TEST_SUITE_P(Meshes, BitEqual,
-                         testing::Combine(testing::Values(MeshShape{.ulysses = 2, .vae = 1},
-                                                          MeshShape{.ulysses = 3, .vae = 1},
-                                                          MeshShape{.cfg = 2, .ulysses = 2, .vae = 1}),
+                         testing::Combine(testing::Values(MeshShape{.ulysses = 2}, MeshShape{.cfg = 2},
+                                                          MeshShape{.ulysses = 3, .vae_split = VaeSplit::height},
+                                                          MeshShape{.cfg = 2, .ulysses = 2, .vae = 2},
+                                                          MeshShape{.cfg = 2, .ulysses = 2}),
                                           testing::Values("wan-a14b"), testing::Values(DType::f32)),
                          mesh_kind_type);
 
@@ -106,9 +107,9 @@ TEST_P(Near, ToOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Near,
-                         testing::Values(MeshShape{.ring = 2, .vae = 1}, MeshShape{.rows = 2, .cols = 2, .vae = 1},
-                                         MeshShape{.cfg = 2, .ring = 2, .vae = 1},
-                                         MeshShape{.rows = 1, .cols = 2, .ulysses = 2, .vae = 1}),
+                         testing::Values(MeshShape{.ring = 2}, MeshShape{.rows = 2, .cols = 2}, MeshShape{.tp = 2},
+                                         MeshShape{.cfg = 2, .tp = 2}, MeshShape{.tp = 2, .ulysses = 2},
+                                         MeshShape{.rows = 1, .cols = 2, .ulysses = 2}),
                          [](const auto& info) { return name_of(info.param); });
 
 // ---- guidance -----------------------------------------------------------------------------------------------------
