@@ -73,6 +73,7 @@ Crew::Crew(const EngineConfig& config, const Model& model, World& world)
     for (auto& follower : followers_) follower.join();
     throw;
   } catch (...) {
+    if (world_.size() == 1) throw;
     world_.abort(current_cause(world_.here()[0]));
     for (auto& follower : followers_) follower.join();
     const auto cause = world_.cause();

@@ -28,6 +28,7 @@ Model::Model(const EngineConfig& config)
       info_(model_info(source_)),
       tokenizer_(open_tokenizer(source_)) {
   check_parts(source_);
+  check_tokenizer(source_, tokenizer_->ids());
 }
 
 std::string Model::fingerprint() const {
