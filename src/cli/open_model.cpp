@@ -9,9 +9,14 @@
 namespace zoetrope::cli {
 namespace {
 
+constexpr const char* not_built[] = {"cosmos3-nano", "cosmos3-super"};  // released models that have a name already
+
 std::optional<ModelSource> open_random(const std::string& what) {
   const bool preset = std::ranges::any_of(model_presets(), [&](const ModelPreset& one) { return what == one.name; });
   if (preset) return open_random_model(what, 0, nullptr);
+  for (const std::string_view name : not_built)
+    if (what == name || what == cat(random_prefix, name))
+      fail(Code::unsupported, what, ": Cosmos3 is not built in this version; built are ", preset_names());
   if (!what.starts_with(random_prefix)) return std::nullopt;
   return open_random_model(what.substr(std::string_view(random_prefix).size()), 0, nullptr);
 }

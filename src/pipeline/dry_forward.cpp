@@ -8,16 +8,16 @@
 namespace zoetrope {
 
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
-                       const MeshShape& shape, const attn::Forms& forms) {
+                       const Layout& layout, int rank) {
   const ModelPart& part = source.at("transformer");
   const WanConfig config = wan_config(part.config);
   DryRank dry(traits);
   Ctx& c = dry.c;
-  DryWorld world(0, shape.world());
+  DryWorld world(rank, layout.shape.world());
   const auto comm = world.comm();
-  const Mesh mesh(*comm, shape, {config.heads, config.heads});
+  const Mesh mesh(*comm, layout.shape, {config.heads, config.heads});
   const WanTransformer model(c, config, *part.weights, dtype, "transformer", &mesh,
-                             attn::make_attention(c, mesh, forms));
+                             attn::make_attention(c, mesh, layout.forms));
 
   const float timestep = 500;
   const StepTable table = model.steps(c, {&timestep, 1});
@@ -26,10 +26,9 @@ DryForward dry_forward(const ModelSource& source, const Request& request, const 
   const Shape latents{request.latent_frames(), request.height / scale, request.width / scale, config.in_channels};
   const Tensor x = c.empty(latents, DType::f32);
   dry.rank.counts.clear();
-  world.clear();
   model.forward(c, x, table, 0, text);
 
-  return {config.tokens(latents[0], latents[1], latents[2]), flops_of(dry.rank.counts), count(world.log())};
+  return {config.tokens(latents[0], latents[1], latents[2]), flops_of(dry.rank.counts)};
 }
 
 }  // namespace zoetrope

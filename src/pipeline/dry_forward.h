@@ -1,19 +1,18 @@
-// One pass of the transformer on rank 0 of a mesh that need not exist: what it computes and what it sends.
+// One pass of the transformer on a rank of a mesh that need not exist: how much it computes.
 #pragma once
-#include "attn/strategy.h"
 #include "config/request.h"
+#include "core/ctx.h"
 #include "models/source.h"
-#include "pipeline/collectives.h"
+#include "pipeline/layout.h"
 
 namespace zoetrope {
 
 struct DryForward {
   int64_t tokens = 0;  // of the video, all ranks together
   double flops = 0;    // of this rank
-  Collectives collectives;
 };
 
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
-                       const MeshShape& shape = {}, const attn::Forms& forms = {});
+                       const Layout& layout = {}, int rank = 0);
 
 }  // namespace zoetrope
