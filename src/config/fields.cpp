@@ -63,6 +63,13 @@ T parse_number(const Field& field, const std::string& text) {
   return value;
 }
 
+// As many as tell it from any other number: 100.0001 is not 100.
+template <class T>
+std::string digits_of(T value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 template <class T>
 void check(const Field& field, const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -72,8 +79,8 @@ void check(const Field& field, const T& value) {
             value, "\" is not one of ", field.choices);
   } else {
     const auto number = static_cast<double>(value);
-    require(number >= field.min && number <= field.max, field.name, ": ", value, " is outside ", field.min, " to ",
-            field.max);
+    require(number >= field.min && number <= field.max, field.name, ": ", digits_of(value), " is outside ", field.min,
+            " to ", field.max);
   }
 }
 

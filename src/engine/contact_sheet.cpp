@@ -17,7 +17,7 @@ int ContactSheet::sheet_height() const { return rows_ * (height_ + gap) - gap; }
 
 ContactSheet::ContactSheet(std::unique_ptr<Output> video, std::filesystem::path sheet)
     : video_(std::move(video)), file_(std::move(sheet)) {
-  require(file_.extension() == ".png", "sheet: ", file_.string(), " is no .png");
+  require(file_.extension() == ".png", "contact-sheet: ", file_.string(), " is no .png; name a PNG file");
 }
 
 void ContactSheet::begin(int width, int height, int frames, int fps) {

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "base/error.h"
 #include "base/sha256.h"
 #include "pipeline/facts.h"
 #include "pipeline/latents.h"
@@ -16,6 +17,8 @@ uint64_t fresh_seed() {
 }
 
 ModelSource open_source(const EngineConfig& config, Pool* pool) {
+  require(!config.model.empty() || !config.random_model.empty(), "model: no name given; use a folder, ",
+          "a Hugging Face name like owner/name, or ", random_prefix, "NAME");
   return config.random_model.empty() ? open_model_folder(config.model, config.model_name, pool)
                                      : open_random_model(config.random_model, 0, pool);
 }

@@ -100,6 +100,7 @@ Image read_png(const fs::path& file) { return decode_png(read_file(file, max_png
 
 FrameFolder::FrameFolder(fs::path folder) : target_(std::move(folder)) {
   target_ = followed(target_.has_filename() ? target_ : target_.parent_path());  // "frames/"
+  require(!fs::exists(target_) || fs::is_directory(target_), target_.string(), ": is no folder; name another");
   require(!fs::exists(target_) || holds_only_frames(target_), target_.string(),
           ": exists and holds more than frames; name another folder");
   part_ = part_of(target_);

@@ -132,6 +132,8 @@ TEST(Generate, NamesThePresets) {
   const Ran ran =
       zoetrope({"generate", "--model", "random:wan2.9", "--prompt", "a", "--out", (folder / "x.mp4").string()});
   expect_refusal(ran, "random:wan2.9: no such preset; these are: wan2.1-t2v-1.3b, wan2.1-t2v-14b, wan2.2-t2v-a14b");
+  expect_refusal(zoetrope(generate("random:", (folder / "x.mp4").string())),
+                 "model: no name given; use a folder, a Hugging Face name like owner/name, or random:NAME");
   expect_refusal(
       zoetrope(generate("wan2.9", (folder / "x.mp4").string())),
       "wan2.9: no such folder; give a folder in the Diffusers layout, a Hugging Face name like owner/name, or "

@@ -146,6 +146,7 @@ TEST(Fields, RefuseBadValuesByTheirWords) {
   EXPECT_EQ(asked(a14b(), "steps", "0"), "steps: 0 is outside 1 to 1000");
   EXPECT_EQ(asked(a14b(), "guidance_scale", "-1"), "guidance_scale: -1 is outside 0 to 100");
   EXPECT_EQ(asked(a14b(), "guidance_scale", "nan"), "guidance_scale: nan is outside 0 to 100");
+  EXPECT_EQ(asked(a14b(), "guidance_scale", "100.0001"), "guidance_scale: 100.0001 is outside 0 to 100");
   EXPECT_EQ(asked(a14b(), "seed", "-1"), "seed: \"-1\" is not a whole number of 0 or more");
   EXPECT_EQ(asked(a14b(), "seed", "18446744073709551616"), "seed: 18446744073709551616 is out of range");
   EXPECT_EQ(asked(a14b(), "width", "1281"), "size: width 1281 is not a multiple of 16; use 1280 or 1296");

@@ -38,6 +38,9 @@ TEST(Outputs, AreRefusedByTheirWords) {
   EXPECT_EQ(refusal(folder / ".frames/"), "no error");
   fs::create_directory(folder / "y.mp4");
   EXPECT_EQ(refusal(folder / "y.mp4"), "out: " + here + "/y.mp4 is a folder; for PNG files end its name with a slash");
+  EXPECT_EQ(refusal("/dev/null"), "out: /dev/null: is no folder; name another");
+  EXPECT_EQ(words([] { ContactSheet(std::make_unique<Kept>(), "s.jpg"); }),
+            "contact-sheet: s.jpg is no .png; name a PNG file");
   folder.put("mine/notes.txt", "keep me");
   EXPECT_EQ(refusal(folder / "mine"), "out: " + here + "/mine: exists and holds more than frames; name another folder");
   EXPECT_EQ(refusal(folder / (std::string(300, 'x') + ".mp4")),
