@@ -17,9 +17,10 @@ std::vector<Forms> forms_of(const MeshShape& shape) {
   return all;
 }
 
-std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms) {
+std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms,
+                                          std::unique_ptr<Attention> inner) {
   const MeshShape& shape = mesh.shape();
-  std::unique_ptr<Attention> attention = std::make_unique<Dense>();
+  std::unique_ptr<Attention> attention = inner ? std::move(inner) : std::make_unique<Dense>();
   if (shape.ring > 1)
     attention = std::make_unique<Ring>(c, mesh.col(), std::move(attention));
   else if (shape.cp() > 1)

@@ -16,7 +16,8 @@ struct Forms {
 
 std::vector<Forms> forms_of(const MeshShape& shape);  // all that make a difference on it
 
-// The mesh must outlive it; slots are taken from c.exchange() by reserve().
-std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms = {});
+// The mesh must outlive it; slots are taken from c.exchange() by reserve(). `inner` does the arithmetic; null: Dense.
+std::unique_ptr<Attention> make_attention(Ctx& c, const Mesh& mesh, const Forms& forms = {},
+                                          std::unique_ptr<Attention> inner = nullptr);
 
 }  // namespace zoetrope::attn

@@ -1,8 +1,6 @@
 // The forked forms give the same bits whatever is late: projections, attention, or the exchanges on the side.
 #include <mutex>
 
-#include "attn/attn2d.h"
-#include "attn/ring.h"
 #include "attn/sharded.h"
 
 namespace zoetrope::attn {
@@ -57,15 +55,6 @@ class LateDense final : public Attention {
   Delay delay_;
 };
 
-std::unique_ptr<Attention> late_attention(Ctx& c, const Mesh& mesh, const Forms& forms, unsigned seed) {
-  std::unique_ptr<Attention> attention = std::make_unique<LateDense>(seed);
-  if (mesh.shape().ring > 1)
-    attention = std::make_unique<Ring>(c, mesh.col(), std::move(attention));
-  else if (mesh.shape().cp() > 1)
-    attention = std::make_unique<Attention2d>(c, mesh.row(), mesh.col(), std::move(attention), forms.pipelined);
-  return std::make_unique<Ulysses>(c, mesh.ulysses(), std::move(attention), forms.ulysses);
-}
-
 struct Late : testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Forks, Late,
                          testing::Values(Case{{.ulysses = 4}, {}}, Case{{.ulysses = 4}, {UlyssesForm::kv_packed}},
@@ -86,7 +75,8 @@ TEST_P(Late, GivesTheSameBits200Times) {
   std::atomic<int> differ = 0;
   const auto body = [&, &shape = shape, &forms = forms](Ctx& c, Comm& world) {
     const Mesh mesh(world, shape, p.mesh_heads());
-    const auto prompt = make_attention(c, mesh, forms), late = late_attention(c, mesh, forms, seed++);
+    const auto prompt = make_attention(c, mesh, forms),
+               late = make_attention(c, mesh, forms, std::make_unique<LateDense>(seed++));
     Shard source(c, p, shape.sequence(), mesh.sequence_index());
     prompt->reserve(source.geo), late->reserve(source.geo);
     const Result first = [&] {
