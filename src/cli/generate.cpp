@@ -8,10 +8,15 @@
 #include "base/units.h"
 #include "cli/ask_options.h"
 #include "cli/commands.h"
+#include "cli/edge.h"
 #include "cli/open_model.h"
+#include "cli/processes.h"
 #include "cli/progress.h"
+#include "cli/rank_options.h"
 #include "cli/signals.h"
 #include "cli/type_options.h"
+#include "comm/agree.h"
+#include "config/fields.h"
 #include "engine/contact_sheet.h"
 #include "engine/engine.h"
 #include "io/prompt.h"
@@ -22,10 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string model, prompt, prompt_file, out, config, device = "cpu", report, sheet;
-  int ranks = 1, processes = 1, threads = 0;
+  std::string model, prompt, prompt_file, out, device = "cpu", report, sheet;
   bool quiet = false;
   AskOptions ask;
+  RankOptions ranks;
   TypeOptions types;
   CLI::Option* prompt_given = nullptr;
 };
@@ -51,26 +56,21 @@ DeviceKind parse_device(const std::string& text) {
   fail(Code::invalid, "device \"", text, "\" is not known; use cpu or cuda");
 }
 
-void require_single(const Options& o) {
-  require(o.ranks >= 1, "ranks: ", o.ranks, " asked for; 1 or more make sense");
-  require(o.processes >= 1, "processes: ", o.processes, " asked for; 1 or more make sense");
-  require(o.threads >= 0, "threads: ", o.threads, " asked for; 1 or more make sense, 0 takes all");
-  if (o.ranks > 1 || o.processes > 1)
-    fail(Code::unsupported, "ranks: ", std::max(o.ranks, o.processes), " asked for; this version runs one rank");
-  if (!o.config.empty()) fail(Code::unsupported, "config: files are not read yet; this version runs one rank");
-}
-
-EngineConfig engine_config(const Options& o, const World& world) {
+EngineConfig engine_config(const Options& o, const RankPlan& plan) {
   EngineConfig config;
   config.device = parse_device(o.device);
   config.dtype = o.types.dtype();
   config.vae_dtype = o.types.vae_dtype();
-  config.threads = o.threads;
-  if (o.model.starts_with(random_prefix))
-    config.random_model = o.model.substr(std::string_view(random_prefix).size());
-  else
-    config.model = find_model(o.model, world.hub), config.model_name = o.model;
+  config.guidance = o.ask.ask().guidance_scale;
+  plan.apply(config);
   return config;
+}
+
+void choose_model(EngineConfig& config, const std::string& model, const World& world) {
+  if (model.starts_with(random_prefix))
+    config.random_model = model.substr(std::string_view(random_prefix).size());
+  else
+    config.model = find_model(model, world.hub), config.model_name = model;
 }
 
 void print_result(const Json& report, bool quiet) {
@@ -108,26 +108,80 @@ void check_beside(const char* what, const std::string& file, const Options& o) {
   }
 }
 
-int generate(const Options& o, const World& world) {
-  require_single(o);
-  Ask ask = o.ask.ask();
-  ask.prompt = read_prompt(o);
-  const Signals signals([&o] { remove_partial(o.out); });  // before any thread
+// Checks now what would fail once the video is made.
+std::unique_ptr<Output> open_outputs(const Options& o, const World& world) {
   auto output = open_output(o.out, world.program_folder, world.path);
   if (!o.sheet.empty()) output = std::make_unique<ContactSheet>(std::move(output), o.sheet);
   check_beside("report", o.report, o);
   check_beside("contact-sheet", o.sheet, o);
   require(o.report.empty() || o.sheet.empty() || place(o.report) != place(o.sheet), "report: ", o.report,
           " is the name of the contact sheet, too; give another");
+  return output;
+}
 
+void lead(const Options& o, const World& world, Engine& engine, const Ask& ask, std::unique_ptr<Output> output,
+          const std::stop_token& stop) {
+  if (engine.ranks() > 1 && !o.quiet)
+    std::fprintf(stderr, "mesh: %s, %d ranks\n", engine.layout().text().c_str(), engine.ranks());
   ProgressPrinter printer(o.quiet, world.terminal);
-  Engine engine(engine_config(o, world));
   const auto job = engine.submit(ask, std::move(output), std::ref(printer));
-  const std::stop_callback cancel(signals.token(), [&] { job->cancel(); });
+  const std::stop_callback cancel(stop, [&] { job->cancel(); });
   const Json report = job->wait();
   printer.close_line();
   if (!o.report.empty()) write_file(o.report, report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   print_result(report, o.quiet);
+}
+
+// Runs what this rank does by itself while the other processes wait for it: they hear why, if it throws.
+template <class F>
+auto while_others_wait(zoetrope::World* ranks, int rank, F body) try {
+  return body();
+} catch (const AgreedError&) {
+  throw;
+} catch (...) {
+  if (ranks) ranks->abort(current_cause(rank));
+  throw;
+}
+
+// What rank 0's request has to be. Where standard input holds the prompt, rank 0 alone has it.
+Json expected_of(const Options& o, Ask ask) {
+  const bool prompt_here = o.prompt_file != "-";
+  if (prompt_here) ask.prompt = read_prompt(o);
+  Json expected = to_json(ask);
+  if (!prompt_here) expected.erase("prompt");
+  return expected;
+}
+
+std::unique_ptr<Engine> start(EngineConfig config, const Options& o, const World& world, zoetrope::World* ranks) {
+  choose_model(config, o.model, world);
+  return std::make_unique<Engine>(config, ranks);
+}
+
+int generate(const Options& o, const World& world) {
+  const RankPlan plan = o.ranks.plan(world);
+  if (plan.processes > 1)
+    return run_processes(plan.processes, world, o.prompt_file == "-" ? read_prompt(o) : "", o.out);
+  Ask ask = o.ask.ask();
+  const bool leads = plan.rank() == 0;
+  if (leads) ask.prompt = read_prompt(o);
+  const Signals signals([&] {
+    if (leads) remove_partial(o.out);
+  });  // before any thread
+  auto output = leads ? open_outputs(o, world) : nullptr;
+  const EngineConfig config = engine_config(o, plan);
+
+  const auto ranks = plan.join();
+  const auto alone = [&](auto body) { return while_others_wait(ranks.get(), plan.rank(), body); };
+  try {
+    const auto engine = alone([&] { return start(config, o, world, ranks.get()); });
+    if (leads)
+      lead(o, world, *engine, ask, std::move(output), signals.token());
+    else
+      engine->follow(alone([&] { return expected_of(o, ask); }), signals.token());
+  } catch (const AgreedError& error) {
+    if (leads) throw;
+    return exit_status(error.code());  // rank 0 says it
+  }
   return 0;
 }
 
@@ -146,12 +200,7 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
   o->ask.add(*command);
   command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
   o->types.add(*command);
-  command->add_option("--threads", o->threads, "CPU threads; 0, the default: one for each of the machine's")
-      ->type_name("N");
-  command->add_option("--ranks", o->ranks, "ranks of the mesh")->type_name("N");
-  command->add_option("--processes", o->processes, "processes that hold the ranks (CPU)")->type_name("N");
-  command->add_option("--config,--visual_gen_args", o->config, "YAML file with mesh and engine settings")
-      ->type_name("FILE");
+  o->ranks.add(*command);
   command->add_option("--contact-sheet", o->sheet, "also write eight of the frames as one picture")
       ->type_name("FILE.png");
   command->add_option("--report", o->report, "write a report as JSON")->type_name("FILE");
@@ -160,7 +209,10 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
       "What is not given comes from the model's recipe; `zoetrope inspect MODEL` prints it.\n"
       "Example:\n"
       "  zoetrope make-toy --kind wan --out toy\n"
-      "  zoetrope generate --model toy --prompt \"a cat on a beach\" --out cat.mp4");
+      "  zoetrope generate --model toy --prompt \"a cat on a beach\" --out cat.mp4\n"
+      "Several ranks give the frames of one; without --config their mesh follows a rule and is printed:\n"
+      "  zoetrope generate --model toy --prompt \"a cat\" --out cat.mp4 --ranks 2\n"
+      "  mpirun -n 4 zoetrope generate --model toy --prompt \"a cat\" --out cat.mp4");
   command->callback([o, &world, &chosen] { chosen = [o, &world] { return generate(*o, world); }; });
 }
 

@@ -4,6 +4,7 @@
 #include "cli/about.h"
 #include "cli/commands.h"
 #include "cli/edge.h"
+#include "cli/processes.h"
 #include "cli/usage.h"
 #include "config/resources.h"
 
@@ -12,7 +13,8 @@ namespace {
 using namespace zoetrope;
 
 int run(int argc, char** argv) {
-  const cli::World world = cli::World::from_environment();
+  const cli::World world = cli::World::from_environment(argc, argv);
+  cli::end_with_parent(world);
   cli::Action chosen;
   CLI::App app{"zoetrope: video from text with diffusion transformers", "zoetrope"};
   app.set_version_flag("--version", cli::version_text, "what this build is, has and lacks");

@@ -146,10 +146,11 @@ int poll_ms(Deadline deadline) {
   return static_cast<int>(std::min<int64_t>(left, 3600 * 1000));
 }
 
-bool wait_for(const Fd& fd, short events, Deadline deadline) {
+bool wait_for(const Fd& fd, short events, Deadline deadline, const Fd* wake) {
   for (;;) {
-    pollfd one{fd.get(), events, 0};
-    const int ready = poll(&one, 1, poll_ms(deadline));
+    pollfd waits[] = {{fd.get(), events, 0}, {wake ? wake->get() : -1, POLLIN, 0}};  // -1 is passed over
+    const int ready = poll(waits, 2, poll_ms(deadline));
+    if (ready > 0 && waits[1].revents) fail(Code::comm, "aborted");
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) fail(Code::comm, "poll: ", why());
     if (deadline.passed()) return false;

@@ -21,8 +21,8 @@ Fd accept_from(const Fd& listener);                                        // em
 uint16_t port_of(const Fd& socket);
 std::string address_of(const Fd& socket);  // numeric address of this end
 
-// False at the deadline. events as for poll().
-bool wait_for(const Fd& fd, short events, Deadline deadline);
+// False at the deadline. events as for poll(). Error(comm) once `wake` can be read, if there is one.
+bool wait_for(const Fd& fd, short events, Deadline deadline, const Fd* wake = nullptr);
 int poll_ms(Deadline deadline);  // timeout for poll(): rounded up, -1 for never
 
 // One attempt that never blocks: bytes moved, 0 if it would block, -1 if the connection is gone.

@@ -240,7 +240,7 @@ std::string Store::why_lost() noexcept {
 
 std::optional<std::string> Store::get(const std::string& key, Deadline deadline) {
   send_frame(connection_, pack({"get", key, ""}), deadline);
-  if (!wait_for(connection_, POLLIN, deadline)) return std::nullopt;
+  if (!wait_for(connection_, POLLIN, deadline, wake_)) return std::nullopt;
   return reply();
 }
 

@@ -31,9 +31,12 @@ class Store {
 
   void set(const std::string& key, const std::string& value, Deadline deadline);
   // Waits for somebody to set it; nullopt at the deadline, after which this store is of no use. Error(comm) as soon as
-  // a rank that had joined is gone.
+  // a rank that had joined is gone, or once the wake can be read.
   std::optional<std::string> get(const std::string& key, Deadline deadline);
+  void drop() { connection_ = Fd(); }  // leaves without goodbye: the others hear that this rank is lost
   std::string why_lost() noexcept;  // "rank 3 died while the ranks were joining", or "" where rank 0 knows of no such
+  void wake_by(const Fd& wake) { wake_ = &wake; }  // it must outlive the waits
+  const Fd* wake() const { return wake_; }
   std::string local_address() const { return address_of(connection_); }  // by which this host reaches rank 0
 
   static constexpr size_t most_key = 256, most_value = 16384, most_keys = 65536;
@@ -42,6 +45,7 @@ class Store {
   std::string reply();
 
   Fd connection_;
+  const Fd* wake_ = nullptr;
 };
 
 }  // namespace zoetrope

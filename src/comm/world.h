@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -24,9 +25,12 @@ class World {
   // communicator works again. False: this world is over.
   virtual bool recover(int rank) = 0;
 
-  // Called once an abort, by whichever thread sees it first and with locks held: it may set a flag and no more. Set it
-  // before any rank works.
-  void when_aborted(std::function<void()> call) { when_aborted_ = std::move(call); }
+  // Called once an abort, by whichever thread sees it first and with locks held: it may set a flag and no more. Once
+  // this returns the one before is not called any more.
+  void when_aborted(std::function<void()> call) {
+    const std::lock_guard lock(calling_);
+    when_aborted_ = std::move(call);
+  }
 
   // Makes an error on the rank's side stream abort the group at once: its main thread may be waiting for peers who wait
   // for what the side did not send. Before the first fork.
@@ -34,10 +38,12 @@ class World {
 
  protected:
   void aborted() const noexcept {
+    const std::lock_guard lock(calling_);
     if (when_aborted_) when_aborted_();
   }
 
  private:
+  mutable std::mutex calling_;
   std::function<void()> when_aborted_;
 };
 

@@ -28,6 +28,7 @@ struct EngineConfig {
   std::vector<Resolution> resolutions;  // with num_frames: what memory is made ready for before the first request
   std::vector<int> num_frames;          // read with the frames policy floor
 
+  std::vector<std::string> notes;  // for the warnings of every report
   int threads = 0;                 // of all ranks of this process together; 0: as many as the machine has
   size_t max_queued = 16;          // more is refused: Error(busy)
   size_t region_limit = SIZE_MAX;  // most bytes that one memory region may take

@@ -132,9 +132,7 @@ RankResult Crew::run(const Task& task, const Hooks& hooks, Output& output) {
   RankWorker& first = *workers_[0];
   try {
     require_same_request(first.meet(order_of(task)));
-    Ask ask = task.ask;
-    ask.seed = task.request.seed;
-    return first.run(ask, {halt.get_token(), hooks.progress}, &output);
+    return first.run([&] { return task; }, {halt.get_token(), hooks.progress}, &output);
   } catch (const AgreedError&) {
     throw;
   } catch (...) {
@@ -150,7 +148,7 @@ bool Crew::obey(RankWorker& worker, const std::string& expected) {
   const std::vector<std::string> said = worker.meet(expected);
   if (said[0] == dismissed) return false;
   require_same_request(said);
-  worker.run(ask_of(said[0]), {halted(), {}}, nullptr);
+  worker.run([&] { return common_.model.task(ask_of(said[0])); }, {halted(), {}}, nullptr);
   return true;
 }
 

@@ -81,6 +81,7 @@ Json Engine::execute(Job& job) {
   report["mesh"] = text_of(crew_.layout().shape);
   report["output"] = job.output_->facts();
   if (model_.source().random()) report["warnings"].push_back("random weights: this is meant to be noise");
+  for (const std::string& note : config_.notes) report["warnings"].push_back(note);
   for (const std::string& warning : job.request().warnings) report["warnings"].push_back(warning);
   if (crew_.layout().shape.cfg > 1 && !job.request().guided())
     report["warnings"].push_back(

@@ -13,7 +13,7 @@ namespace zoetrope {
 
 // A request with all that follows from it: equal on every rank that makes it from the same Ask.
 struct Task {
-  Ask ask;  // with its seed
+  Ask ask;  // as it was said: a seed that was drawn stands in the request
   Request request;
   SchedulerConfig scheduler;
   PromptIds ids;

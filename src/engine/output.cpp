@@ -167,8 +167,9 @@ std::unique_ptr<Output> open_output(const std::filesystem::path& target, const s
   return std::make_unique<Mp4Output>(target, std::move(helper));
 }
 
-void remove_partial(const std::filesystem::path& target) {
-  const auto part = part_of(target.has_filename() ? target : target.parent_path());
+void remove_partial(const std::filesystem::path& target, pid_t writer) {
+  auto part = part_of(target.has_filename() ? target : target.parent_path());
+  part.replace_extension(cat(".part-", writer));  // in place of our own number
   std::error_code error;
   for (int tries = 0; tries < 3; ++tries) {  // its writer may still be at work
     std::filesystem::remove_all(part, error);

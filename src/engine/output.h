@@ -1,6 +1,8 @@
 // Where a video goes: an MP4, a folder of PNGs, or a safetensors file, by the name it was given. Nothing stands under
 // that name before the video is whole; what is cancelled or fails leaves no trace.
 #pragma once
+#include <unistd.h>
+
 #include <filesystem>
 #include <memory>
 
@@ -21,7 +23,8 @@ class Output : public FrameSink {
 std::unique_ptr<Output> open_output(const std::filesystem::path& target, const std::filesystem::path& program_folder,
                                     std::string_view path_variable);
 
-// For a process that must end now: removes what a writer of `target` has under its temporary name (base/file.h).
-void remove_partial(const std::filesystem::path& target);
+// For a process that must end now: removes what a writer of `target` has under its temporary name (base/file.h), in
+// this process or in another that is gone.
+void remove_partial(const std::filesystem::path& target, pid_t writer = ::getpid());
 
 }  // namespace zoetrope

@@ -73,14 +73,14 @@ void RankWorker::load(const Hooks& hooks) {
   }
 }
 
-RankResult RankWorker::work(const Ask& ask, const Hooks& hooks, Output* output) {
+RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hooks, Output* output) {
   const StopScope stoppable(rank_, hooks.stop);
   const Waiting waiting(world_->waits(), Wait::load);
   RankResult result;
   Task task;
   const Stopwatch watch;
   together(c_, *world_, [&] {
-    task = common_.model.task(ask);
+    task = make();
     result.cost = dry_runs_.of(task.request);
   });
   // A stop may have ended the last load on some ranks only.
@@ -96,8 +96,8 @@ RankResult RankWorker::work(const Ask& ask, const Hooks& hooks, Output* output) 
   return result;
 }
 
-RankResult RankWorker::run(const Ask& ask, const Hooks& hooks, Output* output) {
-  RankResult result = work(ask, hooks, output);
+RankResult RankWorker::run(const std::function<Task()>& task, const Hooks& hooks, Output* output) {
+  RankResult result = work(task, hooks, output);
   // From here on the video is there: nobody looks at the stop token any more.
   const Json mine = {{"memory", memory_report(rank_)}, {"flops", flops_of(rank_.counts)}};
   for (const std::string& text : meet(mine.dump())) result.ranks.push_back(parse_json(text, "rank"));

@@ -37,13 +37,14 @@ class RankWorker {
   // Waits for rank 0 without a deadline. Every rank says something and hears all.
   std::vector<std::string> meet(const std::string& say);
 
-  // Runs one job; the model is loaded by the first. Only rank 0 has an output. AgreedError: all ranks have thrown it,
-  // and are ready for the next. After any other error the group has to be aborted.
-  RankResult run(const Ask& ask, const Hooks& hooks, Output* output);
+  // Runs one job, which `task` makes, alike on all ranks; the model is loaded by the first. Only rank 0 has an output.
+  // AgreedError: all ranks have thrown it, and are ready for the next. After any other error the group has to be
+  // aborted.
+  RankResult run(const std::function<Task()>& task, const Hooks& hooks, Output* output);
 
  private:
   Rank& prepare();
-  RankResult work(const Ask& ask, const Hooks& hooks, Output* output);
+  RankResult work(const std::function<Task()>& make, const Hooks& hooks, Output* output);
   void load(const Hooks& hooks);
 
   const Common common_;

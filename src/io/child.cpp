@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -54,6 +55,25 @@ struct Attributes {
   ~Attributes() { ::posix_spawnattr_destroy(&attributes); }
 };
 
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+std::string name_of(const std::string& variable) { return variable.substr(0, variable.find('=')); }
+
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char** at = environ; *at; ++at) {
+    const std::string ours = *at;
+    if (std::ranges::none_of(variables, [&](const std::string& v) { return name_of(v) == name_of(ours); }))
+      all.push_back(ours);
+  }
+  return all;
+}
+
 }  // namespace
 
 FdPair make_pipe() {
@@ -69,19 +89,18 @@ FdPair make_socket_pair() {
   return pair_of(fds);
 }
 
-Child::Child(const std::filesystem::path& program, const std::vector<std::string>& arguments, int in, int out,
-             int err) {
+Child::Child(const std::filesystem::path& program, const std::vector<std::string>& arguments, int in, int out, int err,
+             const std::vector<std::string>& variables) {
   Actions files;
   files.give(in, 0);
   files.give(out, 1);
   files.give(err, 2);
   const Attributes attributes;
   std::string name = program.string();
-  std::vector<char*> words{name.data()};
-  std::vector<std::string> copies = arguments;
-  for (std::string& word : copies) words.push_back(word.data());
-  words.push_back(nullptr);
-  const int code = ::posix_spawn(&pid_, name.c_str(), &files.actions, &attributes.attributes, words.data(), environ);
+  std::vector<std::string> words = arguments, settings = environment_with(variables);
+  words.insert(words.begin(), name);
+  const int code = ::posix_spawn(&pid_, name.c_str(), &files.actions, &attributes.attributes, pointers(words).data(),
+                                 pointers(settings).data());
   if (code != 0) pid_ = -1;
   require(code == 0, name, ": cannot be started: ", std::strerror(code));
 }
@@ -89,6 +108,14 @@ Child::Child(const std::filesystem::path& program, const std::vector<std::string
 Child::~Child() {
   kill();
   wait();
+}
+
+void Child::signal(int number) {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+std::optional<int> Child::status() const {
+  return WIFEXITED(status_) ? std::optional(WEXITSTATUS(status_)) : std::nullopt;
 }
 
 void Child::kill() {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,22 @@ FdPair make_socket_pair();  // so that writes can be told not to raise SIGPIPE
 class Child {
  public:
   // A negative descriptor is /dev/null. Error(invalid) if the program cannot be started.
-  Child(const std::filesystem::path& program, const std::vector<std::string>& arguments, int in, int out, int err);
+  // `variables` ("NAME=value") replace those of our environment, or come on top.
+  Child(const std::filesystem::path& program, const std::vector<std::string>& arguments, int in, int out, int err,
+        const std::vector<std::string>& variables = {});
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();
 
-  void kill();  // and what it has started
+  pid_t pid() const { return pid_; }  // -1 once it has ended
+  void signal(int number);            // it alone
+  void kill();                        // and what it has started
   // Waits for its end and says how it ended: empty for exit status 0, else "ended with status 3", "was killed (signal
   // 9)".
   std::string wait();
   bool ends_by(Deadline deadline);  // waits until then at most
+  // Once it has ended: its exit status; nothing where a signal killed it.
+  std::optional<int> status() const;
 
  private:
   pid_t pid_ = -1;

@@ -126,6 +126,21 @@ TEST(Bootstrap, NamesARankThatDoesNotCome) {
   for (const Ended& process : ended) EXPECT_FALSE(process.fine());
 }
 
+// It had met the others, and then found no weights, say.
+TEST(Bootstrap, HearsWhyOneDoesNotGoOn) {
+  const uint16_t port = free_port();
+  const auto ended = fork_ranks(3, [&](int r) -> std::string {
+    SocketWorld world(local_launch(r, 3, port));
+    if (r == 1) world.abort({r, Code::invalid, "no weights"});
+    if (r != 1) world.comm(r);  // would wait for 120 s
+    return "fine";
+  });
+  for (const size_t r : {0, 2}) {
+    EXPECT_EQ(ended[r].text, "rank 1: no weights");
+    EXPECT_LT(ended[r].seconds, 60);
+  }
+}
+
 TEST(Bootstrap, NoticesOneThatDiesWhileJoining) {
   const uint16_t port = free_port();
   const auto ended = fork_ranks(3, [&](int r) -> std::string {

@@ -73,7 +73,8 @@ TEST_P(NearMesh, GivesNearlyTheFramesOfOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Summed, NearMesh,
-                         testing::Values(MeshShape{.ring = 2}, MeshShape{.tp = 2}, MeshShape{.cfg = 2, .tp = 2}),
+                         testing::Values(MeshShape{.ring = 2}, MeshShape{.rows = 1, .cols = 2}, MeshShape{.tp = 2},
+                                         MeshShape{.cfg = 2, .tp = 2}),
                          [](const auto& info) { return name_of(info.param); });
 
 TEST(Ranks, AreLaidOutByTheRuleWhereNobodySaysHow) {

@@ -62,6 +62,7 @@ class Program {
     if (pid_ > 0) signal(SIGKILL), wait();
   }
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
   // Until stderr holds the text; false if the program ends, or a minute passes, before.
   bool wait_for(const std::string& text) {

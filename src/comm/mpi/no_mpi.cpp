@@ -5,6 +5,8 @@
 
 namespace zoetrope {
 
+std::string mpi_library() { return ""; }
+
 struct MpiWorld::State {
   Session session;
 };

@@ -103,6 +103,13 @@ void MpiComm::transfer(std::span<const Outgoing> out, std::span<const Incoming> 
 
 }  // namespace
 
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return std::string(text).substr(0, std::string_view(text).find(','));  // "Open MPI v4.1.4"
+}
+
 MpiWorld::MpiWorld(const Facts& facts, const Waits& waits, std::function<int(Code)> status)
     : state_(std::make_unique<State>(State{{waits, nullptr}, std::move(status), 0, 1})) {
   require(may_start_mpi(facts), "mpi: this process was not started by mpirun; start it so, or use --ranks");

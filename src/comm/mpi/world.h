@@ -8,6 +8,8 @@
 
 namespace zoetrope {
 
+std::string mpi_library();  // its name and version; empty: not in this build
+
 class MpiWorld final : public World {
  public:
   // Once a process. Refuses to initialise MPI where mpirun did not start this process (under srun above all), or where

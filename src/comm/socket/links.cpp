@@ -90,7 +90,7 @@ std::vector<Fd> link(Store& store, const Launch& launch, const std::string& id, 
   }
   for (const int peer : expected) find(store, id, launch.rank, peer, note, deadline, limit);
   while (!expected.empty()) {
-    if (!wait_for(listener, POLLIN, deadline)) fail(Code::comm, not_come(id, expected, limit));
+    if (!wait_for(listener, POLLIN, deadline, store.wake())) fail(Code::comm, not_come(id, expected, limit));
     Fd fd = accept_from(listener);
     const int rank = fd ? identify(fd, launch, id, expected) : -1;
     if (rank < 0) continue;

@@ -18,6 +18,16 @@ struct SocketWorld::State {
   std::unique_ptr<StoreServer> server;  // on rank 0
   std::unique_ptr<Store> store;
   std::unique_ptr<Control> control;
+
+  // A rank that cannot join frees the others, who may wait for it.
+  template <class F>
+  auto joining(F body) try {
+    return body();
+  } catch (...) {
+    if (control->wait_for_cause(Waits::Limit::zero())) control->throw_cause();
+    control->abort(current_cause(launch.rank));
+    throw;
+  }
 };
 
 namespace {
@@ -64,7 +74,7 @@ std::unique_ptr<Comm> SocketComm::split(const std::string& axis, const std::vect
   std::string note = "group";
   for (const int rank : world) note += cat(" ", rank);
   const Waits::Limit limit = waits().limit(Wait::bootstrap);
-  try {
+  return state_.joining([&]() -> std::unique_ptr<Comm> {
     if (group.empty()) {
       publish(*state_.store, state_.launch, id, "0", "", deadline_of(limit));
       return nullptr;
@@ -72,10 +82,7 @@ std::unique_ptr<Comm> SocketComm::split(const std::string& axis, const std::vect
     const auto place = std::ranges::find(group, rank()) - group.begin();
     return std::make_unique<SocketComm>(state_, axis, id, static_cast<int>(place), world,
                                         link(*state_.store, state_.launch, id, world, note, limit));
-  } catch (...) {
-    abort(current_cause(world_rank()));
-    throw;
-  }
+  });
 }
 
 // Sends and receives as much as goes without waiting; true if anything is left.
@@ -150,11 +157,19 @@ SocketWorld::SocketWorld(const Launch& launch, const Waits& waits)
     : state_(std::make_unique<State>(State{launch, Session{waits, nullptr}, nullptr, nullptr, nullptr})) {
   const Waits::Limit limit = waits.limit(Wait::bootstrap);
   if (launch.rank == 0) state_->server = std::make_unique<StoreServer>(launch);
-  state_->store = std::make_unique<Store>(launch, deadline_of(limit));
+  const Deadline deadline = deadline_of(limit);
+  state_->store = std::make_unique<Store>(launch, deadline);
   std::vector<int> all(static_cast<size_t>(launch.world));
   std::iota(all.begin(), all.end(), 0);
-  state_->control = std::make_unique<Control>(link(*state_->store, launch, "control", all, "world", limit), launch.rank,
-                                              [this] { aborted(); });
+  std::vector<Fd> links;
+  try {
+    links = link(*state_->store, launch, "control", all, "world", limit);
+  } catch (...) {
+    if (!deadline.passed()) state_->store->drop();  // nothing else tells the others; after it they give up, too
+    throw;
+  }
+  state_->control = std::make_unique<Control>(std::move(links), launch.rank, [this] { aborted(); });
+  state_->store->wake_by(state_->control->wake());
 }
 
 SocketWorld::~SocketWorld() {
@@ -171,8 +186,9 @@ int SocketWorld::size() const { return state_->launch.world; }
 std::unique_ptr<Comm> SocketWorld::comm(int) {
   std::vector<int> all(static_cast<size_t>(state_->launch.world));
   std::iota(all.begin(), all.end(), 0);
-  auto links =
-      link(*state_->store, state_->launch, "world", all, "world", session(rank()).waits.limit(Wait::bootstrap));
+  auto links = state_->joining([&] {
+    return link(*state_->store, state_->launch, "world", all, "world", state_->session.waits.limit(Wait::bootstrap));
+  });
   return std::make_unique<SocketComm>(*state_, "world", "world", state_->launch.rank, all, std::move(links));
 }
 
