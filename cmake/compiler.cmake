@@ -20,7 +20,8 @@ endif()
 add_library(zoetrope_flags INTERFACE)
 # -Wno-restrict: g++ 12 warns of overlapping copies inside std::string that cannot happen (GCC bug 105651).
 # -ffp-contract=off: a fused multiply-add where the source has none would make bytes depend on the compiler's mood.
-target_compile_options(zoetrope_flags INTERFACE -Wall -Wextra -Werror -Wno-restrict -ffp-contract=off)
+# CUDA sources have their own (cmake/cuda.cmake).
+target_compile_options(zoetrope_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-Wno-restrict;-ffp-contract=off>")
 if(ZOETROPE_SANITIZE)
   target_compile_options(zoetrope_flags INTERFACE -fsanitize=${ZOETROPE_SANITIZE} -fno-omit-frame-pointer -g1 -O1
                          -Wno-maybe-uninitialized)  # instrumented code makes g++ 12 see them where there are none

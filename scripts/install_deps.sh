@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Zoetrope is built from, as Debian 12 and Ubuntu 22.04 name it. Does nothing where all is there.
-#   scripts/install_deps.sh [--tests] [--ci] [--cuda=apt|pip|conda] [--print]
+#   scripts/install_deps.sh [--tests] [--ci] [--cuda=apt|pip|conda|headers] [--print]
 # --tests   also what `make test` needs      --ci     also what .ci/run needs
-# --cuda=X  also nvcc, cuBLAS, cuDNN, NCCL   --print  only print the commands
+# --cuda=X  also nvcc, cuBLAS, cuDNN and its frontend, NCCL (headers: the frontend alone)   --print  only print the commands
 # As root, or with CI=true, it installs; otherwise it prints the one line to run and fails. It never calls sudo.
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
@@ -29,10 +29,10 @@ for arg in "$@"; do
   case $arg in
     --tests) packages+=("${test_packages[@]}") ;;
     --ci) packages+=("${test_packages[@]}" "${ci_packages[@]}") ;;
-    --cuda=apt | --cuda=pip | --cuda=conda) cuda=${arg#--cuda=} ;;
+    --cuda=apt | --cuda=pip | --cuda=conda | --cuda=headers) cuda=${arg#--cuda=} ;;
     --print) only_print=yes ;;
     *)
-      echo "install_deps.sh: unknown argument '$arg'; known: --tests --ci --cuda=apt|pip|conda --print" >&2
+      echo "install_deps.sh: unknown argument '$arg'; known: --tests --ci --cuda=apt|pip|conda|headers --print" >&2
       exit 2
       ;;
   esac
@@ -90,22 +90,31 @@ cuda_from_apt() {
     return 1
   fi
   cudnn=libcudnn9-dev-cuda-${version%-*}
-  apt_packages "cuda-nvcc-$version" "cuda-cudart-dev-$version" "libcublas-dev-$version" "$cudnn" libnccl-dev
+  apt_packages "cuda-nvcc-$version" "cuda-cudart-dev-$version" "cuda-nvrtc-dev-$version" "libcublas-dev-$version" "$cudnn" libnccl-dev
+  cuda_from_headers
 }
 
-# No virtual environment: only the files are wanted, and CMake looks in build/cuda for them.
+# cuDNN's frontend is headers only and in no distribution. CMake looks in build/cuda for them.
+cuda_from_headers() {
+  if [ $only_print = no ] && [ -e build/cuda/include/cudnn_frontend.h ]; then return 0; fi
+  run_or_print python3 -m pip install -q --no-deps --target build/cuda 'nvidia-cudnn-frontend==1.*'
+}
+
+# No virtual environment: only the files are wanted.
 cuda_from_pip() {
   local wheels=(nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-runtime==13.0.*
-    nvidia-cuda-cccl==13.0.* nvidia-cublas==13.* nvidia-cudnn-cu13==9.* nvidia-nccl-cu13==2.*)
+    nvidia-cuda-cccl==13.0.* nvidia-cuda-nvrtc==13.0.* nvidia-cublas==13.* nvidia-cudnn-cu13==9.* nvidia-nccl-cu13==2.*)
   if [ $only_print = no ] && [ -d build/cuda/nvidia ]; then
     echo "cuda: build/cuda is there; remove it to install again"
     return 0
   fi
   run_or_print python3 -m pip install --no-deps --target build/cuda "${wheels[@]}"
+  cuda_from_headers
 }
 
 cuda_from_conda() {
-  run_or_print conda install -y -c conda-forge cuda-nvcc cuda-cudart-dev libcublas-dev cudnn nccl
+  run_or_print conda install -y -c conda-forge cuda-nvcc cuda-cudart-dev cuda-nvrtc-dev libcublas-dev cudnn nccl
+  cuda_from_headers
 }
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then

@@ -11,6 +11,7 @@
 #include "io/mp4.h"
 #include "ops/cpu/backend.h"
 #include "ops/cpu/version.h"
+#include "ops/cuda/backend.h"
 #include "version.h"
 
 namespace zoetrope::cli {
@@ -62,11 +63,22 @@ Check check_hub(const World& world) {
   return {"hub cache", true, folder.string()};
 }
 
+Check check_cuda() {
+  try {
+    const CudaFacts gpu = cuda_devices()[0];
+    return {"cuda", true,
+            cat(gpu.name, ", driver for CUDA ", gpu.driver, ", cuDNN ", gpu.cudnn, ", cuBLAS ", gpu.cublas)};
+  } catch (const Error& error) {
+    if (error.code() == Code::unsupported) return {"cuda", std::nullopt, "not in this build; --device cpu works"};
+    return {"cuda", std::nullopt, error.what()};  // a machine without a GPU needs no mending
+  }
+}
+
 std::vector<Check> checks(const World& world) {
   return {{"zoetrope", true, ZOETROPE_VERSION " (" ZOETROPE_GIT ")"},
           check_cpu(),
           {"oneDNN", true, onednn_version()},
-          {"cuda", std::nullopt, "not in this build; --device cpu works"},
+          check_cuda(),
           check_encoder(world),
           check_memory_size(),
           check_hub(world)};

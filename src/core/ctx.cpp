@@ -1,6 +1,5 @@
 #include "core/ctx.h"
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -57,7 +56,10 @@ std::vector<Tensor> Ctx::load_weights(const std::string& component, const std::s
   return got.tensors;
 }
 
-void Ctx::drop_weights(const std::string& component) const { rank_.weights.erase(component); }
+void Ctx::drop_weights(const std::string& component) const {
+  if (rank_.segments) rank_.segments->clear();
+  rank_.weights.erase(component);
+}
 
 Tensor Ctx::empty(const Shape& shape, DType type, Region& region) const {
   return {region.take(static_cast<size_t>(shape.size() * bytes_of(type))), shape, type};
@@ -70,14 +72,12 @@ void Ctx::count(const OpInfo& info, double seconds) const {
 
 void Ctx::upload(const void* from, const Tensor& to) {
   if (dry() || to.bytes() == 0) return;
-  stream_->sync();
-  std::memcpy(to.raw(), from, static_cast<size_t>(to.bytes()));
+  stream_->upload(from, to.raw(), static_cast<size_t>(to.bytes()));
 }
 
 void Ctx::download(const Tensor& from, void* to) {
   if (dry() || from.bytes() == 0) return;
-  stream_->sync();
-  std::memcpy(to, from.raw(), static_cast<size_t>(from.bytes()));
+  stream_->download(from.raw(), to, static_cast<size_t>(from.bytes()));
 }
 
 void Ctx::segment(std::string_view key, const std::function<void()>& body) {

@@ -36,7 +36,7 @@ struct OpCount {
   int64_t calls = 0;
   double flops = 0;
   int64_t bytes = 0;
-  double seconds = 0;  // host time in the op where the stream is immediate; 0 unless profiling
+  double seconds = 0;  // until the op is done, where the stream is immediate; 0 unless profiling
 };
 using OpCounts = std::map<std::string_view, OpCount>;
 double flops_of(const OpCounts& counts);  // of all ops together
@@ -49,6 +49,7 @@ class Segments {
  public:
   virtual ~Segments() = default;
   virtual void run(Ctx& c, std::string_view key, const std::function<void()>& body) = 0;
+  virtual void clear() {}  // addresses that recordings hold become invalid
 };
 
 // Everything that the contexts of one rank share.
@@ -177,6 +178,7 @@ void Ctx::run(const OpInfo& info, F body) {
   if (!rank_.profile) return call();
   const auto from = std::chrono::steady_clock::now();
   call();
+  stream_->sync();  // a device has only been told
   count(info, std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count());
 }
 

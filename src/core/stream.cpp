@@ -1,6 +1,7 @@
 #include "core/stream.h"
 
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -103,6 +104,13 @@ class ThreadStream final : public Stream {
 };
 
 }  // namespace
+
+void Stream::upload(const void* from, void* to, size_t bytes) {
+  sync();
+  std::memcpy(to, from, bytes);
+}
+
+void Stream::download(const void* from, void* to, size_t bytes) { upload(from, to, bytes); }
 
 std::unique_ptr<Stream> inline_stream() { return std::make_unique<InlineStream>(); }
 std::unique_ptr<Stream> thread_stream() { return std::make_unique<ThreadStream>(); }

@@ -1,6 +1,7 @@
 // Streams and events. On the CPU the main stream runs each job where it is issued; a side stream is a real second
 // thread. On CUDA both are CUDA streams (core only sees this interface).
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,11 @@ class Stream {
   virtual void sync() = 0;                          // the host waits for all jobs; rethrows the first error of one
   virtual void block_until(uint64_t number) = 0;    // the calling thread waits for an event of this stream
   virtual void* native() const { return nullptr; }  // cudaStream_t
+
+  // Between host memory and memory of this stream's device. `from` may be reused when upload returns; download waits
+  // for all that was submitted before.
+  virtual void upload(const void* from, void* to, size_t bytes);  // here: device memory is host memory
+  virtual void download(const void* from, void* to, size_t bytes);
 };
 
 std::unique_ptr<Stream> inline_stream();  // runs jobs in the caller

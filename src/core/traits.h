@@ -14,7 +14,7 @@ const char* name(DeviceKind kind);
 struct Traits {
   DeviceKind device = DeviceKind::cpu;
   std::string arch = "x86-64";   // "sm_90" on CUDA
-  int64_t channel_multiple = 1;  // convolution channels are padded to this (8 on CUDA)
+  int64_t channel_multiple = 1;  // convolution channels are padded to this
   bool fused_glue = false;       // norm + modulate, q/k norm + rotary and their like are one kernel
   size_t gemm_workspace = 0;     // fixed, design 2
   size_t conv_workspace = 0;

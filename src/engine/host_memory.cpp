@@ -41,20 +41,20 @@ struct Host {
   }
 };
 
-std::string facts_of(const Rank& rank, const Cost& cost, bool loaded) {
+std::string facts_of(const Rank& rank, const Cost& cost, bool loaded, int64_t free) {
   const size_t held = rank.request->committed() + rank.scratch->committed() + rank.exchange->committed();
   const MemoryNeed& own = cost.memory;
-  const Json facts = {{"host", host_name()},    {"process", ::getpid()},           {"weights", cost.slices},
-                      {"request", own.request}, {"scratch", own.scratch},          {"exchange", own.exchange},
-                      {"held", held},           {"available", available_memory()}, {"loaded", loaded}};
+  const Json facts = {{"host", host_name()},    {"process", ::getpid()},  {"weights", cost.slices},
+                      {"request", own.request}, {"scratch", own.scratch}, {"exchange", own.exchange},
+                      {"held", held},           {"available", free},      {"loaded", loaded}};
   return facts.dump();
 }
 
 }  // namespace
 
-bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded) {
+bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded, int64_t free) {
   std::vector<Json> ranks;
-  for (const std::string& text : all_texts(c, world, facts_of(c.rank(), cost, loaded)))
+  for (const std::string& text : all_texts(c, world, facts_of(c.rank(), cost, loaded, free)))
     ranks.push_back(parse_json(text, "rank"));
   const auto has_weights = [](const Json& rank) { return rank.at("loaded").get<bool>(); };
   const auto without = std::ranges::stable_partition(ranks, has_weights);

@@ -5,8 +5,9 @@
 
 namespace zoetrope {
 
-// Every rank says what it needs, and whether it has its weights. AgreedError(out_of_memory) where the ranks of a host
+// Every rank says what it needs, and whether it has its weights, and how much is `free`
+// on its device or host. AgreedError(out_of_memory) where the ranks of a host
 // need more together than it has; what they hold already is there for the next job, too. True where all have weights.
-bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded);
+bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded, int64_t free);
 
 }  // namespace zoetrope

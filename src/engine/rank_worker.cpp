@@ -6,13 +6,18 @@
 #include "engine/host_memory.h"
 #include "engine/report.h"
 #include "ops/cpu/backend.h"
+#include "ops/cuda/backend.h"
 
 namespace zoetrope {
 namespace {
 
-std::unique_ptr<Backend> make_backend(DeviceKind device) {
+std::unique_ptr<Backend> make_backend(DeviceKind device, int ranks) {
   if (device == DeviceKind::cpu) return make_cpu_backend();
-  fail(Code::unsupported, "device cuda: this build has no CUDA back end; use --device cpu");
+  auto backend = make_cuda_backend(0);
+  if (ranks > 1)
+    fail(Code::unsupported, "device cuda: ", ranks, " ranks, but only one GPU can be used so far; use --ranks 1, or ",
+         "--device cpu");
+  return backend;
 }
 
 // What must be equal on all ranks before they split into axes.
@@ -31,7 +36,7 @@ RankWorker::RankWorker(const Common& common, int number, int threads)
     : common_(common),
       number_(number),
       pool_(threads),
-      backend_(make_backend(common.config.device)),
+      backend_(make_backend(common.config.device, common.world.size())),
       dry_runs_(common.model.source(), backend_->traits(), common.config.dtype, common.config.vae_dtype,
                 {common.layout, number}),
       c_(prepare()),
@@ -44,6 +49,7 @@ RankWorker::RankWorker(const Common& common, int number, int threads)
 Rank& RankWorker::prepare() {
   rank_.traits = backend_->traits();
   rank_.backend = backend_.get();
+  if (on_cuda()) prepare_cuda(rank_, *backend_);
   rank_.pool = &pool_;
   rank_.memory_limit = common_.config.region_limit;
   rank_.shared = &common_.weights;
@@ -54,6 +60,7 @@ Rank& RankWorker::prepare() {
 }
 
 std::vector<std::string> RankWorker::meet(const std::string& say) {
+  if (on_cuda()) use_cuda_thread(*backend_);
   const Waiting waiting(world_->waits(), Wait::idle);
   return all_texts(c_, *world_, say);
 }
@@ -74,6 +81,7 @@ void RankWorker::load(const Hooks& hooks) {
 }
 
 RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hooks, Output* output) {
+  if (on_cuda()) use_cuda_thread(*backend_);  // jobs run in another thread than the one that made this
   const StopScope stoppable(rank_, hooks.stop);
   const Waiting waiting(world_->waits(), Wait::load);
   RankResult result;
@@ -84,7 +92,8 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
     result.cost = dry_runs_.of(task.request);
   });
   // A stop may have ended the last load on some ranks only.
-  if (!check_hosts(c_, *world_, result.cost, pipeline_ != nullptr)) load(hooks);
+  const int64_t free = on_cuda() ? static_cast<int64_t>(cuda_devices()[0].free) : available_memory();
+  if (!check_hosts(c_, *world_, result.cost, pipeline_ != nullptr, free)) load(hooks);
   result.load_seconds = watch.seconds();
 
   rank_.counts.clear();

@@ -44,6 +44,7 @@ class RankWorker {
 
  private:
   Rank& prepare();
+  bool on_cuda() const { return common_.config.device == DeviceKind::cuda; }
   RankResult work(const std::function<Task()>& make, const Hooks& hooks, Output* output);
   void load(const Hooks& hooks);
 

@@ -7,6 +7,7 @@
 #include "attn/dense.h"
 #include "attn/strategy.h"
 #include "mesh/shard.h"
+#include "support/cpu_ctx.h"
 #include "support/ranks.h"
 
 namespace zoetrope::attn {

@@ -2,6 +2,7 @@
 #include "attn/sharded.h"
 #include "comm/dry/world.h"
 #include "core/dry_rank.h"
+#include "ops/cpu/backend.h"
 
 namespace zoetrope::attn {
 namespace {

@@ -1,6 +1,7 @@
 // Recorded tensors of one reference run (tests/golden), and a check of every tap against them.
 #pragma once
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace zoetrope {
 class Golden {
  public:
   explicit Golden(const std::string& name)  // "wan/a_3x2x6"
-      : name_(name), file_(std::string(ZOETROPE_BINARY_DIR "/golden/") + name + ".safetensors") {}
+      : name_(name), file_((folder() / (name + ".safetensors")).string()) {}
 
   const std::string& name() const { return name_; }
   Json config() const { return parse_json(fact("config"), "config"); }
@@ -35,6 +36,13 @@ class Golden {
   }
 
  private:
+  // Beside the program, where it was carried to another machine without its build folder.
+  static std::filesystem::path folder() {
+    const std::filesystem::path built = ZOETROPE_BINARY_DIR "/golden";
+    return std::filesystem::exists(built) ? built
+                                          : std::filesystem::canonical("/proc/self/exe").parent_path() / "golden";
+  }
+
   std::string name_;
   SafetensorsFile file_;
 };

@@ -7,6 +7,7 @@
 #include "models/wan/transformer.h"
 #include "models/wan_vae/decoder.h"
 #include "nn/random.h"
+#include "ops/cpu/backend.h"
 #include "support/cpu_ctx.h"
 #include "support/words.h"
 

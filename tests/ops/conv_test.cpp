@@ -1,5 +1,5 @@
 #include "ops/ops.h"
-#include "support/cpu_ctx.h"
+#include "support/device_ctx.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -39,7 +39,7 @@ struct Case {
 const ConvOptions same{1, 1, 1, 1}, halve{0, 1, 0, 1, 2}, grow{1, 1, 1, 1, 1, true};
 
 TEST(Conv, MatchesItsDefinition) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   const Case cases[] = {
       {{3, 5, 7, 3}, {16, 3, 3, 3, 3}, same},   {{4, 4, 4, 16}, {3, 3, 3, 3, 16}, same},
       {{3, 6, 5, 96}, {96, 3, 3, 3, 96}, same}, {{1, 3, 3, 200}, {70, 1, 3, 3, 200}, same},
@@ -53,35 +53,35 @@ TEST(Conv, MatchesItsDefinition) {
     for (const auto& [xs, ws, options] : cases)
       for (const bool with_add : {false, true}) {
         SCOPED_TRACE(cat(type, " x ", xs, " w ", ws));
-        const Tensor x = cpu.random(xs, 1, type), w = cpu.random(ws, 2, type, 0.2f), b = cpu.random({ws[0]}, 3);
-        cpu.poison_scratch();
-        Scope scope(cpu.c.scratch());
-        const Shape shape = conv(cpu, x, w, b, options, {}).shape();
-        const Tensor add = with_add ? cpu.random(shape, 4, type) : Tensor{};
-        const Tensor y = conv(cpu, x, w, b, options, add);
+        const Tensor x = dev.random(xs, 1, type), w = dev.random(ws, 2, type, 0.2f), b = dev.random({ws[0]}, 3);
+        dev.poison_scratch();
+        Scope scope(dev.c.scratch());
+        const Shape shape = conv(dev, x, w, b, options, {}).shape();
+        const Tensor add = with_add ? dev.random(shape, 4, type) : Tensor{};
+        const Tensor y = conv(dev, x, w, b, options, add);
         expect_near(y, reference(x, w, b, options, add, shape), type == DType::bf16 ? rounding(type) : 4e-6);
       }
 }
 
 TEST(Conv, GivesTheSizesOfItsOptions) {
-  CpuCtx cpu;
-  const Tensor x = cpu.random({3, 6, 8, 2}, 1), w = cpu.random({4, 3, 3, 3, 2}, 2);
-  EXPECT_EQ(conv(cpu, x, w, {}, same, {}).shape(), Shape({1, 6, 8, 4}));
-  EXPECT_EQ(conv(cpu, x, w, {}, halve, {}).shape(), Shape({1, 3, 4, 4}));
-  EXPECT_EQ(conv(cpu, x, w, {}, grow, {}).shape(), Shape({1, 12, 16, 4}));
-  EXPECT_EQ(conv(cpu, x, w, {}, {}, {}).shape(), Shape({1, 4, 6, 4}));
+  DeviceCtx dev;
+  const Tensor x = dev.random({3, 6, 8, 2}, 1), w = dev.random({4, 3, 3, 3, 2}, 2);
+  EXPECT_EQ(conv(dev, x, w, {}, same, {}).shape(), Shape({1, 6, 8, 4}));
+  EXPECT_EQ(conv(dev, x, w, {}, halve, {}).shape(), Shape({1, 3, 4, 4}));
+  EXPECT_EQ(conv(dev, x, w, {}, grow, {}).shape(), Shape({1, 12, 16, 4}));
+  EXPECT_EQ(conv(dev, x, w, {}, {}, {}).shape(), Shape({1, 4, 6, 4}));
 }
 
 TEST(Conv, RefusesWhatDoesNotFit) {
-  CpuCtx cpu;
-  const Tensor x = cpu.random({2, 4, 4, 2}, 1), w = cpu.random({4, 3, 3, 3, 2}, 2);
-  EXPECT_EQ(words([&] { conv(cpu, x, w, {}, same, {}); }), "conv: x [2, 4, 4, 2] is smaller than w [4, 3, 3, 3, 2]");
+  DeviceCtx dev;
+  const Tensor x = dev.random({2, 4, 4, 2}, 1), w = dev.random({4, 3, 3, 3, 2}, 2);
+  EXPECT_EQ(words([&] { conv(dev, x, w, {}, same, {}); }), "conv: x [2, 4, 4, 2] is smaller than w [4, 3, 3, 3, 2]");
   EXPECT_EQ(words([&] {
-              conv(cpu, x, cpu.random({4, 1, 3, 3, 6}, 2), {}, same, {});
+              conv(dev, x, dev.random({4, 1, 3, 3, 6}, 2), {}, same, {});
             }),
             "conv: x is [2, 4, 4, 2] fp32 but w is [4, 1, 3, 3, 6] fp32");
   EXPECT_EQ(words([&] {
-              conv(cpu, x, cpu.random({4, 1, 3, 3, 2}, 2), {}, same, cpu.random({2, 4, 4, 3}, 1));
+              conv(dev, x, dev.random({4, 1, 3, 3, 2}, 2), {}, same, dev.random({2, 4, 4, 3}, 1));
             }),
             "conv: add is [2, 4, 4, 3] fp32, should be [2, 4, 4, 4] fp32");
 }

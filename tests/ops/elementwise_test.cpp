@@ -1,5 +1,5 @@
 #include "ops/ops.h"
-#include "support/cpu_ctx.h"
+#include "support/device_ctx.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -17,77 +17,78 @@ std::vector<double> each(const Tensor& x, F f) {
 double gelu(double v) { return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); }
 
 TEST(Elementwise, SiluAndGatedGeluMatchTheirFormulas) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const int64_t n : {1, 31, 40000}) {
-      const Tensor a = cpu.random({n}, 1, type, 9), b = cpu.random({n}, 2, type, 2);
-      cpu.poison_scratch();
-      Scope scope(cpu.c.scratch());
-      expect_near(silu(cpu, a), each(a, [](double v, size_t) { return v / (1 + std::exp(-v)); }),
+      const Tensor a = dev.random({n}, 1, type, 9), b = dev.random({n}, 2, type, 2);
+      dev.poison_scratch();
+      Scope scope(dev.c.scratch());
+      expect_near(silu(dev, a), each(a, [](double v, size_t) { return v / (1 + std::exp(-v)); }),
                   (type == DType::bf16 ? 0x1p-8 : 5e-7));
       const std::vector<float> gate = values_of(b);
-      expect_near(gated_gelu(cpu, a, b), each(a, [&](double v, size_t i) { return gelu(v) * double{gate[i]}; }),
+      expect_near(gated_gelu(dev, a, b), each(a, [&](double v, size_t i) { return gelu(v) * double{gate[i]}; }),
                   (type == DType::bf16 ? 0x1p-8 : 5e-7));
     }
 }
 
 TEST(Elementwise, SiluIsExactToAFewUnitsAndHoldsAtTheEnds) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   const std::vector<float> x{-1e-3f, 1e-30f, 0, -0.7f, 3, -30, 87, -87.5f, 200, -200, INFINITY, 3e38f};
-  const std::vector<float> y = values_of(silu(cpu, cpu.tensor({12}, x)));
+  const std::vector<float> y = values_of(silu(dev, dev.tensor({12}, x)));
   for (size_t i = 0; i < 10; ++i) {
     const double want = double{x[i]} / (1 + std::exp(-double{x[i]}));
     EXPECT_NEAR(y[i], want, 4e-7 * std::fabs(want) + 1e-36) << x[i];
   }
   EXPECT_EQ(y[10], INFINITY);
   EXPECT_EQ(y[11], 3e38f);
-  EXPECT_TRUE(std::isnan(values_of(silu(cpu, cpu.tensor({1}, std::vector<float>{NAN})))[0]));
+  EXPECT_TRUE(std::isnan(values_of(silu(dev, dev.tensor({1}, std::vector<float>{NAN})))[0]));
 }
 
 TEST(Elementwise, AddSumsInFp32AndStoresTheTargetsType) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const DType other : types) {
-      const Tensor into = cpu.random({3, 50}, 1, type), x = cpu.random({3, 50}, 2, other);
+      const Tensor into = dev.random({3, 50}, 1, type), x = dev.random({3, 50}, 2, other);
       const std::vector<float> more = values_of(x);
       const std::vector<double> want = each(into, [&](double v, size_t i) {
         const float sum = static_cast<float>(v) + more[i];
         return double{type == DType::bf16 ? float(bf16(sum)) : sum};
       });
-      add(cpu, into, x);
+      add(dev, into, x);
       expect_near(into, want, 0);
     }
 }
 
 TEST(Elementwise, CastRoundsToNearestEven) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   std::vector<float> x = random_values(1000, 3);
   x.insert(x.end(), {1.00390625f, 1.01171875f, INFINITY, -INFINITY, 3.4e38f, -0.0f});
-  const Tensor wide = cpu.tensor({1006}, x), narrow = cast(cpu, wide, DType::bf16);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(narrow.data<bf16>()[i].bits, bf16(x[i]).bits);
-  expect_near(cast(cpu, narrow, DType::f32), values_of(narrow), 0);
-  EXPECT_TRUE(std::isnan(values_of(cast(cpu, cpu.poisoned({1}, DType::f32), DType::bf16))[0]));
+  const Tensor wide = dev.tensor({1006}, x), narrow = cast(dev, wide, DType::bf16);
+  const OnHost host(narrow);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(host.data<bf16>()[i].bits, bf16(x[i]).bits);
+  expect_near(cast(dev, narrow, DType::f32), values_of(narrow), 0);
+  EXPECT_TRUE(std::isnan(values_of(cast(dev, dev.poisoned({1}, DType::f32), DType::bf16))[0]));
 }
 
 TEST(Elementwise, CopyAndFillReachEveryElement) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types) {
-    const Tensor from = cpu.random({70001}, 1, type), to = cpu.poisoned({70001}, type);
-    copy(cpu, from, to);
+    const Tensor from = dev.random({70001}, 1, type), to = dev.poisoned({70001}, type);
+    copy(dev, from, to);
     expect_same_bits(from, to);
-    fill(cpu, to, 0.5f);
+    fill(dev, to, 0.5f);
     EXPECT_EQ(values_of(to), std::vector<float>(70001, 0.5f));
   }
 }
 
 TEST(Elementwise, AffineScalesEachChannel) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const DType out : types) {
-      const Tensor x = cpu.random({2, 3, 2, 5}, 1, type), scale = cpu.random({5}, 2),
-                   shift = cpu.random({5}, 3, DType::bf16);
+      const Tensor x = dev.random({2, 3, 2, 5}, 1, type), scale = dev.random({5}, 2),
+                   shift = dev.random({5}, 3, DType::bf16);
       expect_near(
-          affine(cpu, x, scale, shift, out),
+          affine(dev, x, scale, shift, out),
           each(x, [&](double v,
                       size_t i) { return v * double{values_of(scale)[i % 5]} + double{values_of(shift)[i % 5]}; }),
           rounding(out));
@@ -95,34 +96,34 @@ TEST(Elementwise, AffineScalesEachChannel) {
 }
 
 TEST(Elementwise, ToPixelsClampsAndRounds) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   const std::vector<float> x{-1, 1, 0, -2, 7, -0.99999f, 0.003921569f, -0.0039215f, 0.5f, INFINITY, -INFINITY, NAN};
-  const Tensor y = to_pixels(cpu, cpu.tensor({1, 2, 2, 3}, x));
+  const Tensor y = to_pixels(dev, dev.tensor({1, 2, 2, 3}, x));
   EXPECT_EQ(values_of(y), (std::vector<float>{0, 255, 128, 0, 255, 0, 128, 127, 191, 255, 0, 0}));
   for (const DType type : types) {
-    const Tensor many = cpu.random({2, 100, 100, 3}, 4, type, 1.2f);
-    expect_near(to_pixels(cpu, many),
+    const Tensor many = dev.random({2, 100, 100, 3}, 4, type, 1.2f);
+    expect_near(to_pixels(dev, many),
                 each(many, [](double v, size_t) { return std::nearbyint((std::clamp(v, -1.0, 1.0) + 1) / 2 * 255); }),
                 0.5 / 255);
   }
 }
 
 TEST(Elementwise, GuideMovesFromUnconditionalTowardsConditional) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types) {
-    const Tensor cond = cpu.random({2, 3, 4, 5}, 1, type), uncond = cpu.random({2, 3, 4, 5}, 2, type);
+    const Tensor cond = dev.random({2, 3, 4, 5}, 1, type), uncond = dev.random({2, 3, 4, 5}, 2, type);
     const std::vector<float> base = values_of(uncond);
-    expect_near(guide(cpu, cond, uncond, cpu.tensor({1}, std::vector<float>{3.5f})),
+    expect_near(guide(dev, cond, uncond, dev.tensor({1}, std::vector<float>{3.5f})),
                 each(cond, [&](double v, size_t i) { return double{base[i]} + 3.5 * (v - double{base[i]}); }),
                 rounding(type));
   }
 }
 
 TEST(Elementwise, MultistepUpdatesItsStateAndRotatesTheHistory) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   const Shape shape{3, 5, 7, 2};
-  const MultistepState state{cpu.random(shape, 1), cpu.random(shape, 2), cpu.random(shape, 3), cpu.random(shape, 4)};
-  const Tensor v = cpu.random(shape, 5), k = cpu.random({multistep_coefficients}, 6);
+  const MultistepState state{dev.random(shape, 1), dev.random(shape, 2), dev.random(shape, 3), dev.random(shape, 4)};
+  const Tensor v = dev.random(shape, 5), k = dev.random({multistep_coefficients}, 6);
   const std::vector<float> x = values_of(state.x), last = values_of(state.last), m1 = values_of(state.m1),
                            m2 = values_of(state.m2), f = values_of(k);
   const auto m = [&](size_t i) { return double{x[i]} - double{f[0]} * double{values_of(v)[i]}; };
@@ -135,7 +136,7 @@ TEST(Elementwise, MultistepUpdatesItsStateAndRotatesTheHistory) {
     wanted_m.push_back(m(i)), wanted_y.push_back(y(i));
     next.push_back(double{f[6]} * y(i) + double{f[7]} * m(i) + double{f[8]} * double{m1[i]});
   }
-  multistep(cpu, state, v, k);
+  multistep(dev, state, v, k);
   expect_near(state.x, next, 1e-6);
   expect_near(state.last, wanted_y, 1e-6);
   expect_near(state.m1, wanted_m, 1e-6);
@@ -143,17 +144,17 @@ TEST(Elementwise, MultistepUpdatesItsStateAndRotatesTheHistory) {
 }
 
 TEST(Elementwise, RefusesWhatDoesNotFit) {
-  CpuCtx cpu;
-  const Tensor x = cpu.random({2, 3}, 1), y = cpu.random({3, 3}, 2), whole = cpu.ints(std::vector<int32_t>{1});
-  EXPECT_EQ(words([&] { silu(cpu, whole); }), "silu: x is int32, fp32 or bf16 is needed");
-  EXPECT_EQ(words([&] { gated_gelu(cpu, x, y); }), "gated_gelu: b is [3, 3] fp32, should be [2, 3] fp32");
-  EXPECT_EQ(words([&] { add(cpu, x, y); }), "add: [3, 3] to [2, 3]");
-  EXPECT_EQ(words([&] { cast(cpu, x, DType::u8); }), "cast: to uint8, fp32 or bf16 is needed");
-  EXPECT_EQ(words([&] { copy(cpu, x, y); }), "copy: the target is [3, 3] fp32, should be [2, 3] fp32");
-  EXPECT_EQ(words([&] { affine(cpu, x, {}, {}, DType::f32); }), "affine: scale and shift are both needed");
-  EXPECT_EQ(words([&] { guide(cpu, x, x, y); }), "guide: scale is [3, 3] fp32, should be [1] fp32");
+  DeviceCtx dev;
+  const Tensor x = dev.random({2, 3}, 1), y = dev.random({3, 3}, 2), whole = dev.ints(std::vector<int32_t>{1});
+  EXPECT_EQ(words([&] { silu(dev, whole); }), "silu: x is int32, fp32 or bf16 is needed");
+  EXPECT_EQ(words([&] { gated_gelu(dev, x, y); }), "gated_gelu: b is [3, 3] fp32, should be [2, 3] fp32");
+  EXPECT_EQ(words([&] { add(dev, x, y); }), "add: [3, 3] to [2, 3]");
+  EXPECT_EQ(words([&] { cast(dev, x, DType::u8); }), "cast: to uint8, fp32 or bf16 is needed");
+  EXPECT_EQ(words([&] { copy(dev, x, y); }), "copy: the target is [3, 3] fp32, should be [2, 3] fp32");
+  EXPECT_EQ(words([&] { affine(dev, x, {}, {}, DType::f32); }), "affine: scale and shift are both needed");
+  EXPECT_EQ(words([&] { guide(dev, x, x, y); }), "guide: scale is [3, 3] fp32, should be [1] fp32");
   EXPECT_EQ(words([&] {
-              multistep(cpu, {x, x, x, y}, x, x);
+              multistep(dev, {x, x, x, y}, x, x);
             }),
             "multistep: an operand is [3, 3] fp32, should be [2, 3] fp32");
 }

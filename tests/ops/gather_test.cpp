@@ -1,5 +1,5 @@
 #include "ops/ops.h"
-#include "support/cpu_ctx.h"
+#include "support/device_ctx.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -8,19 +8,19 @@ namespace {
 constexpr DType types[] = {DType::f32, DType::bf16};
 
 TEST(Gather, EmbeddingLooksRowsUp) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types) {
-    const Tensor table = cpu.random({9, 11}, 1, type);
+    const Tensor table = dev.random({9, 11}, 1, type);
     const std::vector<int32_t> ids{8, 0, 3, 3};
-    const Tensor y = embedding(cpu, table, cpu.ints(ids));
+    const Tensor y = embedding(dev, table, dev.ints(ids));
     for (size_t s = 0; s < ids.size(); ++s) expect_same_bits(y.row(static_cast<int64_t>(s)), table.row(ids[s]));
   }
 }
 
 // Known values: frequencies of 256 columns at 0.999 (Cosmos3's scaled last step), and exact ones at 0.
 TEST(Gather, TimestepEmbedIsCosinesThenSines) {
-  CpuCtx cpu;
-  const std::vector<float> y = values_of(timestep_embed(cpu, cpu.tensor({3}, std::vector<float>{0, 0.999f, 875}), 256));
+  DeviceCtx dev;
+  const std::vector<float> y = values_of(timestep_embed(dev, dev.tensor({3}, std::vector<float>{0, 0.999f, 875}), 256));
   EXPECT_EQ(y[5], 1.0f);
   EXPECT_EQ(y[128 + 5], 0.0f);
   EXPECT_NEAR(y[256 + 0], 0.54114348, 1e-6);
@@ -33,37 +33,37 @@ TEST(Gather, TimestepEmbedIsCosinesThenSines) {
 }
 
 TEST(Gather, ValueRangeSkipsAndCountsWhatIsNotFinite) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types) {
     std::vector<float> x = random_values(50000, 1);
     x[7] = NAN, x[40000] = INFINITY, x[41000] = -INFINITY, x[123] = -4, x[49999] = 8;
-    EXPECT_EQ(values_of(value_range(cpu, cpu.tensor({50000}, x, type))), (std::vector<float>{-4, 8, 3}));
+    EXPECT_EQ(values_of(value_range(dev, dev.tensor({50000}, x, type))), (std::vector<float>{-4, 8, 3}));
   }
-  EXPECT_EQ(values_of(value_range(cpu, cpu.poisoned({2}, DType::f32))), (std::vector<float>{INFINITY, -INFINITY, 2}));
+  EXPECT_EQ(values_of(value_range(dev, dev.poisoned({2}, DType::f32))), (std::vector<float>{INFINITY, -INFINITY, 2}));
 }
 
 TEST(Gather, PatchifyPutsRowsOfAPatchSideBySide) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const DType out : types) {
-      const Tensor x = cpu.random({2, 4, 6, 3}, 1, type);
-      const Tensor y = patchify(cpu, x, 2, 3, out);
+      const Tensor x = dev.random({2, 4, 6, 3}, 1, type);
+      const Tensor y = patchify(dev, x, 2, 3, out);
       ASSERT_EQ(y.shape(), Shape({2 * 2 * 2, 18}));
-      const std::vector<float> from = values_of(cast(cpu, x, out)), to = values_of(y);
+      const std::vector<float> from = values_of(cast(dev, x, out)), to = values_of(y);
       for (size_t t = 0; t < 2; ++t)
         for (size_t r = 0; r < 4; ++r)
           for (size_t col = 0; col < 6; ++col)
             for (size_t ch = 0; ch < 3; ++ch)
               EXPECT_EQ(to[((t * 2 + r / 2) * 2 + col / 3) * 18 + (r % 2 * 3 + col % 3) * 3 + ch],
                         from[((t * 4 + r) * 6 + col) * 3 + ch]);
-      expect_near(unpatchify(cpu, y, 2, 4, 6, 2, 3), from, 0);
+      expect_near(unpatchify(dev, y, 2, 4, 6, 2, 3), from, 0);
     }
 }
 
 TEST(Gather, InterleaveFramesSplitsChannelsIntoEvenAndOddFrames) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types) {
-    const Tensor x = cpu.random({3, 2, 2, 10}, 1, type), y = interleave_frames(cpu, x);
+    const Tensor x = dev.random({3, 2, 2, 10}, 1, type), y = interleave_frames(dev, x);
     ASSERT_EQ(y.shape(), Shape({6, 2, 2, 5}));
     const std::vector<float> from = values_of(x), to = values_of(y);
     for (size_t t = 0; t < 6; ++t)
@@ -74,16 +74,16 @@ TEST(Gather, InterleaveFramesSplitsChannelsIntoEvenAndOddFrames) {
 }
 
 TEST(Gather, RefusesWhatDoesNotFit) {
-  CpuCtx cpu;
-  const Tensor x = cpu.random({2, 5, 6, 3}, 1);
-  EXPECT_EQ(words([&] { embedding(cpu, cpu.random({9, 4}, 1), cpu.random({3}, 1)); }), "embedding: ids are [3] fp32");
-  EXPECT_EQ(words([&] { timestep_embed(cpu, cpu.random({1}, 1), 7); }), "timestep_embed: width 7 is not even");
-  EXPECT_EQ(words([&] { patchify(cpu, x, 2, 2, DType::f32); }), "patchify: [2, 5, 6, 3] in patches of 2x2");
+  DeviceCtx dev;
+  const Tensor x = dev.random({2, 5, 6, 3}, 1);
+  EXPECT_EQ(words([&] { embedding(dev, dev.random({9, 4}, 1), dev.random({3}, 1)); }), "embedding: ids are [3] fp32");
+  EXPECT_EQ(words([&] { timestep_embed(dev, dev.random({1}, 1), 7); }), "timestep_embed: width 7 is not even");
+  EXPECT_EQ(words([&] { patchify(dev, x, 2, 2, DType::f32); }), "patchify: [2, 5, 6, 3] in patches of 2x2");
   EXPECT_EQ(words([&] {
-              unpatchify(cpu, cpu.random({7, 12}, 1), 2, 4, 4, 2, 2);
+              unpatchify(dev, dev.random({7, 12}, 1), 2, 4, 4, 2, 2);
             }),
             "unpatchify: [7, 12] to 2x4x4 in patches of 2x2");
-  EXPECT_EQ(words([&] { interleave_frames(cpu, x); }), "interleave_frames: x is [2, 5, 6, 3]");
+  EXPECT_EQ(words([&] { interleave_frames(dev, x); }), "interleave_frames: x is [2, 5, 6, 3]");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "ops/compose.h"
 #include "ops/ops.h"
-#include "support/cpu_ctx.h"
+#include "support/device_ctx.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -47,24 +47,24 @@ double square_mean(const Row& x) {
 
 // Calls f(x, y's type) for each pair of types and each width.
 template <class F>
-void for_cases(CpuCtx& cpu, F f) {
+void for_cases(DeviceCtx& dev, F f) {
   for (const DType type : types)
     for (const DType out : types)
       for (const int64_t width : widths) {
         SCOPED_TRACE(cat(type, " to ", out, " width ", width));
-        cpu.poison_scratch();
-        Scope scope(cpu.c.scratch());
-        f(cpu.random({13, width}, 1, type, 3), out);
+        dev.poison_scratch();
+        Scope scope(dev.c.scratch());
+        f(dev.random({13, width}, 1, type, 3), out);
       }
 }
 
 TEST(RmsNorm, MatchesItsFormula) {
-  CpuCtx cpu;
-  for_cases(cpu, [&](const Tensor& x, DType out) {
+  DeviceCtx dev;
+  for_cases(dev, [&](const Tensor& x, DType out) {
     for (const DType weight : types) {
-      const Tensor w = cpu.random({x.dim(1)}, 2, weight);
+      const Tensor w = dev.random({x.dim(1)}, 2, weight);
       const std::vector<float> gain = values_of(w);
-      expect_near(rms_norm(cpu, x, w, 1e-6f, out),
+      expect_near(rms_norm(dev, x, w, 1e-6f, out),
                   by_rows(x,
                           [&](Row row, size_t) {
                             const double size = std::sqrt(square_mean(row) + 1e-6);
@@ -77,14 +77,14 @@ TEST(RmsNorm, MatchesItsFormula) {
 }
 
 TEST(LayerNorm, MatchesItsFormulaWithAndWithoutWeights) {
-  CpuCtx cpu;
-  for_cases(cpu, [&](const Tensor& x, DType out) {
+  DeviceCtx dev;
+  for_cases(dev, [&](const Tensor& x, DType out) {
     if (x.dim(1) == 1) return;  // x - mean is all rounding error
-    const Tensor w = cpu.random({x.dim(1)}, 2), b = cpu.random({x.dim(1)}, 3, DType::bf16);
-    expect_near(layer_norm(cpu, x, {}, {}, 1e-6f, out),
+    const Tensor w = dev.random({x.dim(1)}, 2), b = dev.random({x.dim(1)}, 3, DType::bf16);
+    expect_near(layer_norm(dev, x, {}, {}, 1e-6f, out),
                 by_rows(x, [](const Row& row, size_t) { return centred(row, 1e-6); }), rounding(out));
     for (const Tensor& bias : {b, Tensor{}})
-      expect_near(layer_norm(cpu, x, w, bias, 1e-6f, out),
+      expect_near(layer_norm(dev, x, w, bias, 1e-6f, out),
                   by_rows(x,
                           [&](const Row& row, size_t) {
                             Row y = centred(row, 1e-6);
@@ -97,35 +97,39 @@ TEST(LayerNorm, MatchesItsFormulaWithAndWithoutWeights) {
 }
 
 TEST(LayerNorm, KeepsItsDigitsFarFromZero) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   std::vector<float> far = random_values(64, 4);
   for (float& v : far) v += 1000;
-  const Tensor x = cpu.tensor({1, 64}, far);
-  expect_near(layer_norm(cpu, x, {}, {}, 1e-6f, DType::f32),
+  const Tensor x = dev.tensor({1, 64}, far);
+  expect_near(layer_norm(dev, x, {}, {}, 1e-6f, DType::f32),
               by_rows(x, [](const Row& r, size_t) { return centred(r, 1e-6); }), 1e-4);
 }
 
 struct Tables {
+  explicit Tables(const Modulation& m_) : m(m_), shifts(values_of(m.shift)), scales(values_of(m.scale)) {
+    if (m.rows.defined()) rows = values_of(m.rows);
+  }
   Modulation m;
-  double shift(size_t row, size_t i) const { return at(m.shift, row, i); }
-  double scale(size_t row, size_t i) const { return at(m.scale, row, i); }
-  double at(const Tensor& table, size_t row, size_t i) const {
-    const auto r = static_cast<size_t>(m.rows.defined() ? m.rows.data<int32_t>()[row] : 0);
-    return double{table.data<float>()[r * static_cast<size_t>(table.dim(1)) + i]};
+  std::vector<float> shifts, scales, rows;
+  double shift(size_t row, size_t i) const { return at(shifts, row, i); }
+  double scale(size_t row, size_t i) const { return at(scales, row, i); }
+  double at(const std::vector<float>& table, size_t row, size_t i) const {
+    const auto r = static_cast<size_t>(rows.empty() ? 0 : rows[row]);
+    return double{table[r * static_cast<size_t>(m.shift.dim(1)) + i]};
   }
 };
 
-Tables tables(CpuCtx& cpu, int64_t width, bool by_token) {
+Tables tables(DeviceCtx& dev, int64_t width, bool by_token) {
   const std::vector<int32_t> rows{2, 0, 1, 1, 0, 2, 2, 2, 0, 1, 0, 0, 1};
-  return {{cpu.random({3, width}, 7), cpu.random({3, width}, 8), by_token ? cpu.ints(rows) : Tensor{}}};
+  return Tables({dev.random({3, width}, 7), dev.random({3, width}, 8), by_token ? dev.ints(rows) : Tensor{}});
 }
 
 TEST(Modulate, MatchesItsFormulaWithOneRowOrOneAToken) {
-  CpuCtx cpu;
-  for_cases(cpu, [&](const Tensor& x, DType out) {
+  DeviceCtx dev;
+  for_cases(dev, [&](const Tensor& x, DType out) {
     for (const bool by_token : {false, true}) {
-      const Tables t = tables(cpu, x.dim(1), by_token);
-      expect_near(modulate(cpu, x, t.m, out),
+      const Tables t = tables(dev, x.dim(1), by_token);
+      expect_near(modulate(dev, x, t.m, out),
                   by_rows(x,
                           [&](Row row, size_t s) {
                             for (size_t i = 0; i < row.size(); ++i)
@@ -138,11 +142,11 @@ TEST(Modulate, MatchesItsFormulaWithOneRowOrOneAToken) {
 }
 
 TEST(NormModulate, MatchesItsFormulaAndItsPlainFormBitForBit) {
-  CpuCtx cpu, plain(2, false);
-  for_cases(cpu, [&](const Tensor& x, DType out) {
+  DeviceCtx dev, plain(2, false);
+  for_cases(dev, [&](const Tensor& x, DType out) {
     for (const bool by_token : {false, true}) {
-      const Tables t = tables(cpu, x.dim(1), by_token);
-      const Tensor y = norm_modulate(cpu, x, t.m, 1e-6f, out);
+      const Tables t = tables(dev, x.dim(1), by_token);
+      const Tensor y = norm_modulate(dev, x, t.m, 1e-6f, out);
       expect_same_bits(y, norm_modulate(plain, x, t.m, 1e-6f, out));
       EXPECT_EQ(plain.c.counts().count("norm_modulate"), 0u);
       if (x.dim(1) > 1)
@@ -159,19 +163,19 @@ TEST(NormModulate, MatchesItsFormulaAndItsPlainFormBitForBit) {
 }
 
 TEST(GateAdd, AddsToTheResidualStreamInPlace) {
-  CpuCtx cpu;
-  for_cases(cpu, [&](const Tensor& y, DType) {
+  DeviceCtx dev;
+  for_cases(dev, [&](const Tensor& y, DType) {
     for (const bool by_token : {false, true}) {
-      const Tables t = tables(cpu, y.dim(1), by_token);
-      const Tensor h = cpu.random(y.shape(), 9), plain = cpu.random(y.shape(), 9);
+      const Tables t = tables(dev, y.dim(1), by_token);
+      const Tensor h = dev.random(y.shape(), 9), plain = dev.random(y.shape(), 9);
+      const std::vector<float> before = values_of(plain);
       const std::vector<double> want = by_rows(y, [&](Row row, size_t s) {
-        for (size_t i = 0; i < row.size(); ++i)
-          row[i] = row[i] * t.shift(s, i) + double{plain.data<float>()[s * row.size() + i]};
+        for (size_t i = 0; i < row.size(); ++i) row[i] = row[i] * t.shift(s, i) + double{before[s * row.size() + i]};
         return row;
       });
-      gate_add(cpu, h, y, t.m.shift, t.m.rows);
+      gate_add(dev, h, y, t.m.shift, t.m.rows);
       expect_near(h, want, 1e-6);
-      gate_add(cpu, plain, y, {}, {});
+      gate_add(dev, plain, y, {}, {});
       std::vector<float> sum = random_values(y.size(), 9);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += values_of(y)[i];
       expect_near(plain, sum, 0);
@@ -180,13 +184,13 @@ TEST(GateAdd, AddsToTheResidualStreamInPlace) {
 }
 
 TEST(ChannelNorm, MatchesItsFormulaWithAndWithoutSilu) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const int64_t width : widths)
       for (const bool with_silu : {false, true}) {
-        const Tensor x = cpu.random({2, 3, 4, width}, 1, type, 3), gamma = cpu.random({width}, 2),
-                     y = cpu.poisoned(x.shape(), type);
-        channel_norm(cpu, x, gamma, with_silu, y);
+        const Tensor x = dev.random({2, 3, 4, width}, 1, type, 3), gamma = dev.random({width}, 2),
+                     y = dev.poisoned(x.shape(), type);
+        channel_norm(dev, x, gamma, with_silu, y);
         expect_near(y,
                     by_rows(x,
                             [&](Row row, size_t) {
@@ -200,24 +204,24 @@ TEST(ChannelNorm, MatchesItsFormulaWithAndWithoutSilu) {
                               return row;
                             }),
                     rounding(type));
-        channel_norm(cpu, x, gamma, with_silu, x);  // in place
+        channel_norm(dev, x, gamma, with_silu, x);  // in place
         expect_same_bits(x, y);
       }
 }
 
 TEST(ChannelNorm, OfZeroIsZero) {
-  CpuCtx cpu;
-  const Tensor x = cpu.tensor({1, 1, 1, 4}, std::vector<float>(4)), y = cpu.poisoned(x.shape(), DType::f32);
-  channel_norm(cpu, x, cpu.random({4}, 1), false, y);
+  DeviceCtx dev;
+  const Tensor x = dev.tensor({1, 1, 1, 4}, std::vector<float>(4)), y = dev.poisoned(x.shape(), DType::f32);
+  channel_norm(dev, x, dev.random({4}, 1), false, y);
   EXPECT_EQ(values_of(y), std::vector<float>(4));
 }
 
 TEST(SquareSums, OfTheTokensOfAStridedView) {
-  CpuCtx cpu;
+  DeviceCtx dev;
   for (const DType type : types)
     for (const int64_t heads : {0, 1, 3}) {
-      const Tensor packed = cpu.random({11, 5 * 14}, 1, type, 3), sums = cpu.poisoned({11}, DType::f32);
-      square_sums(cpu, as_heads(packed, 14, heads, 14), sums);
+      const Tensor packed = dev.random({11, 5 * 14}, 1, type, 3), sums = dev.poisoned({11}, DType::f32);
+      square_sums(dev, as_heads(packed, 14, heads, 14), sums);
       const std::vector<double> want = by_rows(packed, [&](const Row& row, size_t) {
         double sum = 0;
         for (int64_t i = 14; i < 14 + heads * 14; ++i) sum += std::pow(row[static_cast<size_t>(i)], 2);
@@ -229,14 +233,14 @@ TEST(SquareSums, OfTheTokensOfAStridedView) {
 
 // A rank that holds some columns norms them as one that holds all.
 TEST(RmsNorm, OfAPartOfEachRow) {
-  CpuCtx cpu;
-  for_cases(cpu, [&](const Tensor& x, DType out) {
+  DeviceCtx dev;
+  for_cases(dev, [&](const Tensor& x, DType out) {
     const int64_t columns = x.dim(1);
-    const Tensor w = cpu.random({columns}, 2), sums = cpu.poisoned({13}, DType::f32);
-    square_sums(cpu, as_heads(x, columns), sums);
-    expect_same_bits(rms_norm(cpu, x, w, 1e-6f, out, {sums, columns}), rms_norm(cpu, x, w, 1e-6f, out));
-    fill(cpu, sums, 3);  // of 12 columns elsewhere
-    const Tensor y = rms_norm(cpu, x, w, 1e-6f, out, {sums, columns + 12});
+    const Tensor w = dev.random({columns}, 2), sums = dev.poisoned({13}, DType::f32);
+    square_sums(dev, as_heads(x, columns), sums);
+    expect_same_bits(rms_norm(dev, x, w, 1e-6f, out, {sums, columns}), rms_norm(dev, x, w, 1e-6f, out));
+    fill(dev, sums, 3);  // of 12 columns elsewhere
+    const Tensor y = rms_norm(dev, x, w, 1e-6f, out, {sums, columns + 12});
     expect_near(y,
                 by_rows(x,
                         [&](Row row, size_t) {
@@ -250,34 +254,34 @@ TEST(RmsNorm, OfAPartOfEachRow) {
 }
 
 TEST(Norms, RefuseWhatDoesNotFit) {
-  CpuCtx cpu;
-  const Tensor x = cpu.random({2, 8}, 1), w = cpu.random({6}, 2), table = cpu.random({1, 8}, 3);
-  EXPECT_EQ(words([&] { rms_norm(cpu, x, w, 1e-6f, DType::f32); }), "rms_norm: w is [6] but x has 8 channels");
-  EXPECT_EQ(words([&] { rms_norm(cpu, x, {}, 1e-6f, DType::f32); }), "rms_norm: no weight given");
-  const Tensor all = cpu.random({8}, 4), two = cpu.random({2}, 5);
+  DeviceCtx dev;
+  const Tensor x = dev.random({2, 8}, 1), w = dev.random({6}, 2), table = dev.random({1, 8}, 3);
+  EXPECT_EQ(words([&] { rms_norm(dev, x, w, 1e-6f, DType::f32); }), "rms_norm: w is [6] but x has 8 channels");
+  EXPECT_EQ(words([&] { rms_norm(dev, x, {}, 1e-6f, DType::f32); }), "rms_norm: no weight given");
+  const Tensor all = dev.random({8}, 4), two = dev.random({2}, 5);
   EXPECT_EQ(words([&] {
-              rms_norm(cpu, x, all, 1e-6f, DType::f32, {all, 8});
+              rms_norm(dev, x, all, 1e-6f, DType::f32, {all, 8});
             }),
             "rms_norm: the sums of squares is [8] fp32, should be [2] fp32");
   EXPECT_EQ(words([&] {
-              rms_norm(cpu, x, all, 1e-6f, DType::f32, {two, 7});
+              rms_norm(dev, x, all, 1e-6f, DType::f32, {two, 7});
             }),
             "rms_norm: sums of squares over 7 columns, of which x has 8");
-  EXPECT_EQ(words([&] { square_sums(cpu, as_heads(x, 4), all); }), "square_sums: sums is [8] fp32, should be [2] fp32");
-  EXPECT_EQ(words([&] { layer_norm(cpu, x, {}, w, 1e-6f, DType::f32); }), "layer_norm: b is [6] but x has 8 channels");
+  EXPECT_EQ(words([&] { square_sums(dev, as_heads(x, 4), all); }), "square_sums: sums is [8] fp32, should be [2] fp32");
+  EXPECT_EQ(words([&] { layer_norm(dev, x, {}, w, 1e-6f, DType::f32); }), "layer_norm: b is [6] but x has 8 channels");
   EXPECT_EQ(words([&] {
-              modulate(cpu, x, {table, cpu.random({1, 6}, 1), {}}, DType::f32);
+              modulate(dev, x, {table, dev.random({1, 6}, 1), {}}, DType::f32);
             }),
             "modulate: the table is [1, 6] fp32 but x is [2, 8]");
   EXPECT_EQ(words([&] {
-              norm_modulate(cpu, x, {table, table, cpu.ints(std::vector<int32_t>{0})}, 1e-6f, DType::f32);
+              norm_modulate(dev, x, {table, table, dev.ints(std::vector<int32_t>{0})}, 1e-6f, DType::f32);
             }),
             "norm_modulate: rows is [1] but x is [2, 8]");
   EXPECT_EQ(words([&] {
-              gate_add(cpu, cpu.random({2, 8}, 1, DType::bf16), x, {}, {});
+              gate_add(dev, dev.random({2, 8}, 1, DType::bf16), x, {}, {});
             }),
             "gate_add: h is [2, 8] bf16, should be [2, 8] fp32");
-  EXPECT_EQ(words([&] { channel_norm(cpu, x, w, true, x); }), "channel_norm: gamma is [6] but x has 8 channels");
+  EXPECT_EQ(words([&] { channel_norm(dev, x, w, true, x); }), "channel_norm: gamma is [6] but x has 8 channels");
 }
 
 }  // namespace

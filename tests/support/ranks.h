@@ -9,22 +9,21 @@
 
 namespace zoetrope {
 
-// On the CPU back end, with little memory each (ThreadSanitizer leaves few addresses).
+// On the device that is linked; with little memory each on the CPU (ThreadSanitizer leaves few addresses).
 class Ranks {
  public:
   explicit Ranks(int n) {
-    for (int i = 0; i < n; ++i) backends_.push_back(make_cpu_backend());
+    for (int i = 0; i < n; ++i) backends_.push_back(device::make_backend());
     for (int kind = 0; kind < wait_kinds; ++kind) waits_.set(static_cast<Wait>(kind), std::chrono::seconds(60));
   }
 
   void run(const std::function<void(Ctx& c, Comm& world)>& body,
-           const std::function<std::unique_ptr<Stream>()>& side = thread_stream) {
+           const std::function<std::unique_ptr<Stream>()>& side = nullptr) {
     const auto prepare = [&](Rank& rank, int number) {
-      rank.traits = cpu_traits();
-      rank.backend = backends_[static_cast<size_t>(number)].get();
+      device::prepare(rank, *backends_[static_cast<size_t>(number)]);
       rank.pool = &pool_;
-      rank.make_side = side;
-      rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };
+      if (side) rank.make_side = side;
+      if (rank.traits.device == DeviceKind::cpu) rank.make_pages = [](size_t) { return host_pages(size_t{64} << 20); };
     };
     run_ranks(static_cast<int>(backends_.size()), prepare, body, waits_);
   }

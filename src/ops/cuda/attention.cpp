@@ -1,0 +1,50 @@
+// attention: cuDNN for bf16 heads of 64 and 128 without bias or mask, a kernel of ours for everything else. Which one
+// is a property of the call site (type, width, options), never of lengths or of the mesh.
+#include <algorithm>
+
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/stream.h"
+
+namespace zoetrope::cuda {
+namespace {
+
+// What cuDNN is given in place of a single query, for which it has no engine 9: the same one twice.
+struct Doubled {
+  Tensor q, o, lse;  // [2, N, D], [2, N, D], [N, 2]
+
+  Doubled(std::byte* at, const Heads& one) {
+    const Shape shape{2, one.heads, one.width};
+    const int64_t bytes = (shape.size() * bytes_of(one.dtype()) + 255) / 256 * 256;
+    q = {at, shape, one.dtype()}, o = {at + bytes, shape, one.dtype()};
+    lse = {at + 2 * bytes, {one.heads, 2}, DType::f32};
+  }
+  Heads row(const Tensor& x, int64_t i) const { return slice(as_heads(x, q.dim(2)), i, i + 1); }
+  Heads first_lse() const { return {lse, 0, 2, lse.dim(0), 1, 1}; }  // column 0
+};
+
+}  // namespace
+
+void CudaBackend::attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) {
+  if (q.size() == 0) return;
+  const cudaStream_t stream = native(c.stream());
+  if (options.keys == 0) return no_keys(stream, out.o, out.lse);  // cuDNN would answer NaN
+  if (!Dnn::attends(q, k, v, options)) {
+    if (q.width > most_width)
+      fail(Code::unsupported, "attention: heads of ", q.width, " on CUDA, at most 512 are built");
+    return generic_attention(stream, q, k, v, options.scale, options.causal, options.keys, options.relative_bias, out.o,
+                             out.lse);
+  }
+  std::byte* work = slots_.of(c);
+  auto* lengths = reinterpret_cast<int32_t*>(work + Dnn::workspace);
+  set_lengths(stream, lengths, static_cast<int32_t>(std::max<int64_t>(2, q.tokens)),
+              static_cast<int32_t>(options.keys));
+  if (q.tokens > 1) return dnn_->attention(stream, q, k, v, options.scale, lengths, out, work);
+  const Doubled two(work + Dnn::workspace + 256, q);
+  for (int64_t i = 0; i < 2; ++i) cuda::copy_heads(stream, q, two.row(two.q, i));
+  dnn_->attention(stream, as_heads(two.q, q.width), k, v, options.scale, lengths, {two.o, two.lse}, work);
+  cuda::copy_heads(stream, two.row(two.o, 0), as_heads(out.o, q.width));
+  cuda::copy_heads(stream, two.first_lse(), as_heads(out.lse, 1));
+}
+
+}  // namespace zoetrope::cuda

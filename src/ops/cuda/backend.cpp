@@ -1,0 +1,78 @@
+#include "ops/cuda/backend.h"
+
+#include "ops/cuda/check.h"
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/dnn.h"
+#include "ops/cuda/launch.h"
+#include "ops/cuda/pages.h"
+#include "ops/cuda/segments.h"
+#include "ops/cuda/stream.h"
+
+namespace zoetrope {
+namespace cuda {
+namespace {
+
+CudaBackend& of(Backend& backend) { return dynamic_cast<CudaBackend&>(backend); }
+
+int opened(int device) {
+  open_device(device);
+  return device;
+}
+
+}  // namespace
+
+void check_launch(cudaError_t e) { check(e); }
+
+CudaBackend::CudaBackend(int device)
+    : device_(opened(device)),
+      facts_(facts(device)),
+      driver_(load_driver()),
+      dnn_(std::make_unique<Dnn>(facts_.capability)) {}
+
+std::vector<std::string> CudaBackend::plans() const {
+  std::vector<std::string> lines = products_.plans();
+  const std::vector<std::string> more = dnn_->plans();
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
+}
+
+}  // namespace cuda
+
+bool cuda_is_built() { return true; }
+
+std::unique_ptr<Backend> make_cuda_backend(int device) { return std::make_unique<cuda::CudaBackend>(device); }
+
+void prepare_cuda(Rank& rank, Backend& backend) {
+  const cuda::CudaBackend& b = cuda::of(backend);
+  const int device = b.device();
+  rank.traits = b.traits();
+  rank.backend = &backend;
+  rank.main = std::make_unique<cuda::CudaStream>();
+  rank.make_side = [] { return std::make_unique<cuda::CudaStream>(); };
+  rank.make_pages = [device, driver = b.driver()](size_t reserve) {
+    return cuda::device_pages(driver, device, reserve);
+  };
+  rank.segments = std::make_unique<cuda::GraphSegments>();
+}
+
+void use_cuda_thread(Backend& backend) { cuda::check(cudaSetDevice(cuda::of(backend).device())); }
+
+std::vector<CudaFacts> cuda_devices() {
+  cuda::require_driver();
+  int count = 0, current = 0;
+  cuda::check(cudaGetDeviceCount(&count));
+  cuda::check(cudaGetDevice(&current));
+  std::vector<CudaFacts> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(cuda::facts(i));
+    cuda::check(cudaSetDevice(i));
+    size_t total = 0;
+    cuda::check(cudaMemGetInfo(&all.back().free, &total));
+  }
+  cuda::check(cudaSetDevice(current));
+  return all;
+}
+
+std::vector<std::string> cuda_plans(Backend& backend) { return cuda::of(backend).plans(); }
+
+}  // namespace zoetrope

@@ -1,0 +1,39 @@
+// The CUDA back end: own kernels, cuBLASLt behind linear, cuDNN behind attention and convolutions. A build without CUDA
+// has the same functions (no_cuda.cpp): those that need a device refuse by name, traits answer everywhere, so that a
+// dry context can imitate a GPU on any machine.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/backend.h"
+
+namespace zoetrope {
+
+bool cuda_is_built();
+
+// Makes the back end of one GPU. Error(device) in one line where there is no driver, an old one, no such GPU, or one
+// that this build has no code for. The calling thread's current device becomes this one.
+std::unique_ptr<Backend> make_cuda_backend(int device);
+
+// Gives a rank the streams, pages, segments and traits of a back end made above; before its first Ctx.
+void prepare_cuda(Rank& rank, Backend& backend);
+
+// CUDA keeps a current device per thread: whoever issues work in another thread than the maker calls this first.
+void use_cuda_thread(Backend& backend);
+
+// What a dry context needs to imitate a GPU: compute capability times ten, 90 for an H200.
+Traits cuda_traits(int capability);
+
+struct CudaFacts {
+  std::string name, driver, runtime, cublas, cudnn;  // "NVIDIA H200", "13.0", "13.0", "13.1.1", "9.19.0"
+  int capability = 0, multiprocessors = 0;           // 90
+  size_t memory = 0, free = 0;                       // bytes
+};
+// One per GPU. Fails in the same words as make_cuda_backend where none can be used.
+std::vector<CudaFacts> cuda_devices();
+
+// The library plans a back end has chosen so far, "conv 384x384 k3x3x3 ...: eng9_k2=...", for reports and tests.
+std::vector<std::string> cuda_plans(Backend& backend);
+
+}  // namespace zoetrope

@@ -1,0 +1,157 @@
+// conv: cuDNN for bf16 with input channels in eights, channels last; few outputs (3 colours) are padded with zeros and
+// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. fp32 and odd channel counts
+// are unfolded into rows of a product: exact fp32 sums, and bits that depend on the pixel's inputs alone, for any
+// shape.
+#include <algorithm>
+
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/stream.h"
+
+namespace zoetrope::cuda {
+namespace {
+
+constexpr int64_t room = static_cast<int64_t>(Slots::bytes - Dnn::workspace);  // behind the library's workspace
+
+bool pixelwise(const Tensor& w, const ConvOptions& o) {
+  return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && !o.upsample2 &&
+         o.top + o.bottom + o.left + o.right == 0;
+}
+
+bool for_library(const Tensor& x, const Tensor& w) {
+  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()) % 16 == 0; };
+  return x.dtype() == DType::bf16 && x.dim(3) % 8 == 0 && aligned(x) && aligned(w);
+}
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Rows [from, from + count) of every frame: the address of the first, the frames' distance stays that of x.
+Tensor band(const Tensor& x, int64_t from, int64_t count) {
+  if (!x.defined()) return {};
+  auto* base = static_cast<std::byte*>(x.raw()) + from * x.dim(2) * x.dim(3) * bytes_of(x.dtype());
+  return {base, x.shape().with(1, count), x.dtype()};
+}
+
+class Conv {
+ public:
+  Conv(cudaStream_t stream, std::byte* work, Dnn& dnn, Products& products, const Tensor& x, const Tensor& w,
+       const Tensor& b, const ConvOptions& options, const Tensor& add, const Tensor& y)
+      : stream_(stream),
+        work_(work),
+        dnn_(dnn),
+        products_(products),
+        x_(x),
+        w_(w),
+        b_(b),
+        o_(options),
+        add_(add),
+        y_(y) {
+    look_ = {o_.top, o_.bottom, o_.left, o_.right, o_.stride, o_.upsample2 ? 2 : 1};
+  }
+
+  void run() {
+    if (pixelwise(w_, o_)) return unfolded();
+    const bool whole = w_.dim(0) % 8 == 0 && reinterpret_cast<uintptr_t>(y_.raw()) % 16 == 0;
+    if (!for_library(x_, w_) || !(whole ? by_library() : cut())) unfolded();
+  }
+
+ private:
+  int64_t frame() const { return y_.size() / y_.dim(0); }
+
+  bool symmetric() const { return o_.top == o_.bottom && o_.left == o_.right && !o_.upsample2; }
+
+  bool by_library() {
+    if (symmetric()) return dnn_.convolve(stream_, {x_, w_, b_, add_, y_, frame(), o_.top, o_.left, o_.stride}, work_);
+    const int64_t columns = x_.dim(2) * (o_.upsample2 ? 2 : 1) + o_.left + o_.right, kh = w_.dim(2);
+    const int64_t row_bytes = x_.dim(0) * columns * x_.dim(3) * bytes_of(x_.dtype());
+    const int64_t most = (room / row_bytes - kh) / o_.stride + 1;  // rows of y a band
+    if (most < 1) return false;
+    for (int64_t from = 0; from < y_.dim(1); from += most)
+      if (!one_band(from, std::min(most, y_.dim(1) - from), columns)) return false;
+    return true;
+  }
+
+  bool one_band(int64_t from, int64_t count, int64_t columns) {
+    const int64_t rows = (count - 1) * o_.stride + w_.dim(2);
+    const Tensor padded(work_ + Dnn::workspace, {x_.dim(0), rows, columns, x_.dim(3)}, x_.dtype());
+    pad_rows(stream_, x_, look_, from * o_.stride, rows, padded.raw());
+    return dnn_.convolve(
+        stream_, {padded, w_, b_, band(add_, from, count), band(y_, from, count), frame(), 0, 0, o_.stride}, work_);
+  }
+
+  // Outputs padded to eight: weights and bias behind the library's workspace, then the padded result, some frames at a
+  // time.
+  bool cut() {
+    if (!symmetric() || add_.defined()) return false;
+    const int64_t outputs = w_.dim(0), padded = round_up(outputs, 8);
+    std::byte* at = work_ + Dnn::workspace;
+    const auto take = [&](const Shape& shape, DType type) {
+      const Tensor t(at, shape, type);
+      at += round_up(t.bytes(), 256);
+      return t;
+    };
+    const Tensor w = take(w_.shape().with(0, padded), w_.dtype());
+    const Tensor b = b_.defined() ? take({padded}, b_.dtype()) : Tensor{};
+    const auto widen_into = [&](const Tensor& from, const Tensor& to) {
+      fill(stream_, to, 0);
+      copy_heads(stream_, as_heads(from.view({1, from.size()}), from.size()),
+                 as_heads(to.view({1, to.size()}), 0, 1, from.size()));
+    };
+    widen_into(w_, w);
+    if (b.defined()) widen_into(b_, b);
+    const int64_t pixels = y_.dim(1) * y_.dim(2), left = work_ + Slots::bytes - at;
+    const int64_t most = left / (pixels * padded * bytes_of(y_.dtype()));
+    if (most < 1) return false;
+    for (int64_t from = 0; from < y_.dim(0); from += most) {
+      const int64_t count = std::min(most, y_.dim(0) - from);
+      const Tensor wide(at, y_.shape().with(0, count).with(3, padded), y_.dtype());
+      const Tensor x = x_.rows(from, from + count + w_.dim(1) - 1);
+      if (!dnn_.convolve(stream_, {x, w, b, {}, wide, pixels * padded, o_.top, o_.left, o_.stride}, work_))
+        return false;
+      copy_heads(stream_, as_heads(wide.view({count * pixels, padded}), 0, 1, outputs),
+                 as_heads(y_.rows(from, from + count).view({count * pixels, outputs}), outputs));
+    }
+    return true;
+  }
+
+  // Pixels in pieces of which the unfolded inputs and the fp32 sums fit into the slot.
+  void unfolded() {
+    const int64_t outputs = w_.dim(0), depth = w_.size() / outputs, pixels = y_.size() / outputs;
+    const int64_t each = depth * bytes_of(x_.dtype()) + outputs * 4 + 512;
+    const int64_t most = std::max<int64_t>(1, room / each);
+    const Tensor weights = w_.view({outputs, depth});
+    const Tensor y = y_.view({pixels, outputs}), add = add_.defined() ? add_.view({pixels, outputs}) : Tensor{};
+    for (int64_t from = 0; from < pixels; from += most) {
+      const int64_t count = std::min(most, pixels - from);
+      std::byte* at = work_ + Dnn::workspace;
+      const Tensor sums(at, {count, outputs}, DType::f32);
+      at += (sums.bytes() + 255) / 256 * 256;
+      Tensor inputs(at, {count, depth}, x_.dtype());
+      if (pixelwise(w_, o_))
+        inputs = x_.view({pixels, depth}).rows(from, from + count);
+      else
+        unfold(stream_, x_, w_, y_, look_, from, count, at);
+      products_.run(stream_, inputs, weights, Epilogue::none, {}, sums, work_);
+      finish(stream_, sums.data<float>(), b_, Finish::none, add.defined() ? add.rows(from, from + count) : Tensor{},
+             y.rows(from, from + count));
+    }
+  }
+
+  cudaStream_t stream_;
+  std::byte* work_;
+  Dnn& dnn_;
+  Products& products_;
+  const Tensor &x_, &w_, &b_;
+  const ConvOptions& o_;
+  Look look_;
+  const Tensor &add_, &y_;
+};
+
+}  // namespace
+
+void CudaBackend::conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) {
+  if (y.size() == 0) return;
+  Conv(native(c.stream()), slots_.of(c), *dnn_, products_, x, w, b, options, add, y).run();
+}
+
+}  // namespace zoetrope::cuda

@@ -1,0 +1,278 @@
+// The one file that sees cuDNN's frontend.
+#include "ops/cuda/dnn.h"
+
+#include <cudnn.h>
+#include <cudnn_frontend.h>
+
+#include <source_location>
+
+#include "base/error.h"
+
+namespace fe = cudnn_frontend;
+
+namespace zoetrope::cuda {
+namespace {
+
+using fe::graph::Graph;
+using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Dims = std::vector<int64_t>;
+
+void check(cudnnStatus_t e, std::source_location at = std::source_location::current()) {
+  if (e == CUDNN_STATUS_SUCCESS) return;
+  fail(e == CUDNN_STATUS_ALLOC_FAILED ? Code::out_of_memory : Code::device, "cudnn: ", cudnnGetErrorString(e), " (",
+       at.file_name(), ":", at.line(), ")");
+}
+
+fe::DataType_t type_of(DType type) { return type == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT; }
+
+std::shared_ptr<Graph> make_graph() {
+  auto graph = std::make_shared<Graph>();
+  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  return graph;
+}
+
+TensorPtr input(Graph& graph, const char* name, int64_t uid, DType type, const Dims& dims, const Dims& strides) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_data_type(type_of(type))
+                          .set_dim(dims)
+                          .set_stride(strides));
+}
+
+void output(const TensorPtr& y, int64_t uid, fe::DataType_t type, const Dims& dims, const Dims& strides) {
+  y->set_output(true).set_uid(uid).set_data_type(type).set_dim(dims).set_stride(strides);
+}
+
+enum Uid : int64_t {
+  q_uid = 1,
+  k_uid,
+  v_uid,
+  o_uid,
+  lse_uid,
+  queries_uid,
+  keys_uid,
+  x_uid,
+  w_uid,
+  bias_uid,
+  add_uid,
+  y_uid
+};
+
+}  // namespace
+
+struct Dnn::Library {
+  cudnnHandle_t handle = nullptr;
+  explicit Library(cudaStream_t stream) {
+    check(cudnnCreate(&handle));
+    check(cudnnSetStream(handle, stream));
+  }
+  ~Library() { cudnnDestroy(handle); }
+};
+
+struct Dnn::Plan {
+  std::shared_ptr<Graph> graph;
+  int64_t index = -1;  // -1: nothing fits
+  std::string name = {}, why = {};
+
+  // Everything up to the list of candidates.
+  bool offer(cudnnHandle_t handle, const std::vector<fe::HeurMode_t>& modes) {
+    const auto good = [&](fe::error_t e) {
+      if (e.is_bad()) why = e.get_message();
+      return e.is_good();
+    };
+    return good(graph->validate()) && good(graph->build_operation_graph(handle)) &&
+           good(graph->create_execution_plans(modes)) && good(graph->check_support(handle));
+  }
+
+  // The first candidate whose name is wanted, that builds and fits into the workspace.
+  template <class Wanted>
+  bool choose(cudnnHandle_t handle, Wanted wanted) {
+    for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
+      std::string candidate;
+      if (graph->get_plan_name_at_index(i, candidate).is_bad() || !wanted(candidate)) continue;
+      fe::error_t built = graph->build_plan_at_index(handle, i);
+      if (built.is_bad()) why = built.get_message();
+      if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > static_cast<int64_t>(workspace)) continue;
+      index = i, name = candidate;
+      return true;
+    }
+    return false;
+  }
+
+  void run(cudnnHandle_t handle, std::unordered_map<int64_t, void*> pointers, void* work) const {
+    fe::error_t e = graph->execute_plan_at_index(handle, pointers, work, index);
+    if (e.is_bad()) fail(Code::device, "cudnn: ", name, ": ", e.get_message());
+  }
+};
+
+Dnn::Dnn(int capability) : capability_(capability) {}
+Dnn::~Dnn() = default;
+
+Dnn::Library& Dnn::library(cudaStream_t stream) {
+  auto& one = libraries_[stream];
+  if (!one) one = std::make_unique<Library>(stream);
+  return *one;
+}
+
+std::vector<std::string> Dnn::plans() const {
+  std::vector<std::string> lines;
+  for (const auto& [key, plan] : plans_) lines.push_back(cat(key, ": ", plan->index < 0 ? "none" : plan->name));
+  return lines;
+}
+
+// ---- attention --------------------------------------------------------------------------------------------------
+
+namespace {
+
+const void* start(const Heads& x) { return x.buf.data<bf16>() + x.at; }
+bool reachable(const Heads& x) { return reinterpret_cast<uintptr_t>(start(x)) % 16 == 0 && x.row % 8 == 0; }
+
+std::string attention_key(const Heads& q, const Heads& k, const Heads& v, float scale) {
+  return cat("attention ", q.tokens, 'x', k.tokens, ' ', q.heads, '/', k.heads, " heads of ", q.width, " rows ", q.row,
+             ' ', k.row, ' ', v.row, " scale ", scale);
+}
+
+// [1, N, S, D], seen through the strides of a projection.
+Dims dims_of(const Heads& x) { return {1, x.heads, x.tokens, x.width}; }
+Dims strides_of(const Heads& x) { return {x.tokens * x.row, x.width, x.row, 1}; }
+
+TensorPtr length(Graph& graph, const char* name, int64_t uid) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_dim({1, 1, 1, 1})
+                          .set_stride({1, 1, 1, 1})
+                          .set_data_type(fe::DataType_t::INT32));
+}
+
+}  // namespace
+
+bool Dnn::attends(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
+  return q.dtype() == DType::bf16 && (q.width == 64 || q.width == 128) && !options.causal &&
+         !options.relative_bias.defined() && reachable(q) && reachable(k) && reachable(v);
+}
+
+Dnn::Plan Dnn::build_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale) {
+  Plan plan{make_graph()};
+  Graph& graph = *plan.graph;
+  auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(scale);
+  options.set_padding_mask(true)
+      .set_seq_len_q(length(graph, "queries", queries_uid))
+      .set_seq_len_kv(length(graph, "keys", keys_uid));
+  const auto [o, lse] = graph.sdpa(input(graph, "q", q_uid, DType::bf16, dims_of(q), strides_of(q)),
+                                   input(graph, "k", k_uid, DType::bf16, dims_of(k), strides_of(k)),
+                                   input(graph, "v", v_uid, DType::bf16, dims_of(v), strides_of(v)), options);
+  const int64_t row = q.heads * q.width;
+  output(o, o_uid, fe::DataType_t::BFLOAT16, dims_of(q), {q.tokens * row, q.width, row, 1});
+  output(lse, lse_uid, fe::DataType_t::FLOAT, {1, q.heads, q.tokens, 1}, {q.heads * q.tokens, q.tokens, 1, 1});
+  const cudnnHandle_t handle = library(stream).handle;
+  // On Hopper engine 9 is the kernel whose bits and speed are known; another one must not stand in for it unnoticed.
+  const bool hopper = capability_ == 90;
+  if (!plan.offer(handle, {fe::HeurMode_t::A}) ||
+      !plan.choose(handle, [&](const std::string& name) { return !hopper || name.starts_with("eng9"); }))
+    fail(Code::unsupported, "attention: cuDNN ", cudnnGetVersion(), " offers no ", hopper ? "engine 9" : "plan",
+         " for ", attention_key(q, k, v, scale), plan.why.empty() ? "" : ": ", plan.why);
+  return plan;
+}
+
+void Dnn::attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale, int32_t* lengths,
+                    const Partial& out, void* work) {
+  auto& plan = plans_[attention_key(q, k, v, scale)];
+  if (!plan) plan = std::make_unique<Plan>(build_attention(stream, q, k, v, scale));
+  const auto of = [](const Heads& x) { return const_cast<void*>(start(x)); };
+  plan->run(library(stream).handle,
+            {{q_uid, of(q)},
+             {k_uid, of(k)},
+             {v_uid, of(v)},
+             {o_uid, out.o.raw()},
+             {lse_uid, out.lse.raw()},
+             {queries_uid, lengths},
+             {keys_uid, lengths + 1}},
+            work);
+}
+
+// ---- convolution ------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string convolution_key(const Dnn::Convolution& c) {
+  return cat("conv ", c.x.shape(), " by ", c.w.shape(), " to ", c.y.shape(), " frame ", c.y_frame, " zeros ", c.rows,
+             ' ', c.columns, " stride ", c.stride, c.bias.defined() ? cat(" bias ", c.bias.dtype()) : "",
+             c.add.defined() ? " add" : "");
+}
+
+// Plans whose sum runs in one piece, whatever the picture's size: knob 25 = 1 where an engine has that knob, and one
+// value of knob 13 (docs/decisions/0106). Engines 0 and 28 take seconds.
+bool is_slow(const std::string& name) {
+  return name.starts_with("eng0_") || name == "eng0" || name.starts_with("eng28");
+}
+bool has(const std::string& name, const char* knob) { return name.find(knob) != std::string::npos; }
+bool whole_sum(const std::string& name, const char* tile) {
+  return !is_slow(name) && (has(name, "k25=1") || !has(name, "k25=")) && has(name, tile);
+}
+
+}  // namespace
+
+// Frames are a batch where the kernel spans one of them, a third axis where it spans more.
+Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
+  Plan plan{make_graph()};
+  Graph& graph = *plan.graph;
+  const int64_t frames = c.x.dim(0), h = c.x.dim(1), w = c.x.dim(2), in = c.x.dim(3), out = c.w.dim(0);
+  const int64_t kt = c.w.dim(1), kh = c.w.dim(2), kw = c.w.dim(3);
+  const int64_t t = c.y.dim(0), rows = c.y.dim(1), columns = c.y.dim(2);
+  const bool volume = kt > 1;
+  const auto dims = [&](int64_t n, int64_t channels, int64_t depth, int64_t height, int64_t width) {
+    return volume ? Dims{n, channels, depth, height, width} : Dims{n * depth, channels, height, width};
+  };
+  const auto strides = [&](int64_t n, int64_t channels, int64_t frame, int64_t width) {
+    return volume ? Dims{n, 1, frame, width * channels, channels} : Dims{frame, 1, width * channels, channels};
+  };
+  const auto axes = [&](int64_t depth, int64_t height, int64_t width) {
+    return volume ? Dims{depth, height, width} : Dims{height, width};
+  };
+  const auto x =
+      input(graph, "x", x_uid, DType::bf16, dims(1, in, frames, h, w), strides(frames * h * w * in, in, h * w * in, w));
+  const auto kernel =
+      input(graph, "w", w_uid, DType::bf16, volume ? Dims{out, in, kt, kh, kw} : Dims{out, in, kh, kw},
+            volume ? Dims{kt * kh * kw * in, 1, kh * kw * in, kw * in, in} : Dims{kh * kw * in, 1, kw * in, in});
+  TensorPtr y = graph.conv_fprop(x, kernel,
+                                 fe::graph::Conv_fprop_attributes()
+                                     .set_name("conv")
+                                     .set_padding(axes(0, c.rows, c.columns))
+                                     .set_stride(axes(1, c.stride, c.stride))
+                                     .set_dilation(axes(1, 1, 1)));
+  const auto plus = [&](const TensorPtr& more, const char* name) {
+    y->set_data_type(fe::DataType_t::FLOAT);  // not rounded in between
+    y = graph.pointwise(y, more, fe::graph::Pointwise_attributes().set_name(name).set_mode(fe::PointwiseMode_t::ADD));
+  };
+  const Dims y_dims = dims(1, out, t, rows, columns), y_strides = strides(t * c.y_frame, out, c.y_frame, columns);
+  if (c.bias.defined())
+    plus(input(graph, "bias", bias_uid, c.bias.dtype(), volume ? Dims{1, out, 1, 1, 1} : Dims{1, out, 1, 1},
+               volume ? Dims{out, 1, out, out, out} : Dims{out, 1, out, out}),
+         "plus_bias");
+  if (c.add.defined()) plus(input(graph, "add", add_uid, DType::bf16, y_dims, y_strides), "plus_add");
+  output(y, y_uid, fe::DataType_t::BFLOAT16, y_dims, y_strides);
+
+  const cudnnHandle_t handle = library(stream).handle;
+  if (!plan.offer(handle, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})) return plan;
+  for (const char* tile : {"k13=1", "k13=0"})
+    if (plan.choose(handle, [&](const std::string& name) { return whole_sum(name, tile); })) return plan;
+  plan.choose(handle, [](const std::string& name) { return !is_slow(name); });
+  return plan;
+}
+
+bool Dnn::convolve(cudaStream_t stream, const Convolution& c, void* work) {
+  auto& plan = plans_[convolution_key(c)];
+  if (!plan) plan = std::make_unique<Plan>(build_convolution(stream, c));
+  if (plan->index < 0) return false;
+  std::unordered_map<int64_t, void*> pointers{{x_uid, c.x.raw()}, {w_uid, c.w.raw()}, {y_uid, c.y.raw()}};
+  if (c.bias.defined()) pointers[bias_uid] = c.bias.raw();
+  if (c.add.defined()) pointers[add_uid] = c.add.raw();
+  plan->run(library(stream).handle, std::move(pointers), work);
+  return true;
+}
+
+}  // namespace zoetrope::cuda

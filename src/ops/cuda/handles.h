@@ -1,0 +1,23 @@
+// Owners of CUDA objects: a handle is a type alias.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <memory>
+
+namespace zoetrope::cuda {
+
+template <auto Destroy>
+struct Calls {
+  template <class T>
+  void operator()(T* handle) const {
+    Destroy(handle);
+  }
+};
+using StreamHandle = std::unique_ptr<CUstream_st, Calls<cudaStreamDestroy>>;
+using EventHandle = std::unique_ptr<CUevent_st, Calls<cudaEventDestroy>>;
+using GraphHandle = std::unique_ptr<CUgraph_st, Calls<cudaGraphDestroy>>;
+using GraphExecHandle = std::unique_ptr<CUgraphExec_st, Calls<cudaGraphExecDestroy>>;
+using DeviceBuffer = std::unique_ptr<void, Calls<cudaFree>>;
+using PinnedBuffer = std::unique_ptr<void, Calls<cudaFreeHost>>;
+
+}  // namespace zoetrope::cuda

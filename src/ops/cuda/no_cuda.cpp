@@ -1,0 +1,21 @@
+// Stands in for the CUDA back end in a build without it.
+#include "base/error.h"
+#include "ops/cuda/backend.h"
+
+namespace zoetrope {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(Code::unsupported, "device cuda: this build has no CUDA back end; use --device cpu");
+}
+
+}  // namespace
+
+bool cuda_is_built() { return false; }
+std::unique_ptr<Backend> make_cuda_backend(int) { refuse(); }
+void prepare_cuda(Rank&, Backend&) { refuse(); }
+void use_cuda_thread(Backend&) { refuse(); }
+std::vector<CudaFacts> cuda_devices() { refuse(); }
+std::vector<std::string> cuda_plans(Backend&) { refuse(); }
+
+}  // namespace zoetrope

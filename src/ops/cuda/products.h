@@ -1,0 +1,43 @@
+// Matrix products y[M, N] = x[M, K] w[N, K]^T by cuBLASLt, with what its epilogue can do. One descriptor and one
+// algorithm a shape, kept. Algorithms never split K and never reduce across blocks. bf16 products of 1,024 rows and
+// more may take another tile per M, which was measured to leave the bits alone (docs/decisions/0105); all others take
+// the algorithm that the library offers for 1,024 rows, so that a row's bits cannot depend on how many there are.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace zoetrope::cuda {
+
+enum class Epilogue : uint8_t { none, bias, gelu, gelu_bias };
+
+class Products {
+ public:
+  static constexpr size_t workspace = size_t{64} << 20;
+
+  Products();
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  // x, w of one compute type; y fp32, or bf16 where x is. A bias has y's type. 64 MiB at `work`.
+  void run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilogue epilogue, const Tensor& bias,
+           const Tensor& y, void* work);
+  std::vector<std::string> plans() const;
+
+ private:
+  struct Key;
+  struct Plan;
+  struct Library;
+  Plan& find(const Key& key);
+
+  std::unique_ptr<Library> library_;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace zoetrope::cuda

@@ -1,0 +1,94 @@
+// The input of a convolution as a library wants it: padded and enlarged, or unfolded into the rows of a product.
+#include "ops/cuda/device.cuh"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/launch.h"
+
+namespace zoetrope::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+// x: [T, H, W, each units a pixel].
+struct Picture {
+  int64_t h, w, each;
+  int top, left, grow;
+
+  // Where pixel (row, column) of the enlarged and padded picture lies; -1: in the zeros.
+  __device__ int64_t at(int64_t frame, int64_t row, int64_t column) const {
+    row -= top, column -= left;
+    if (row < 0 || row >= h * grow || column < 0 || column >= w * grow) return -1;
+    return ((frame * h + row / grow) * w + column / grow) * each;
+  }
+};
+
+template <class Unit>
+__device__ inline Unit zero() {
+  return Unit{};
+}
+
+template <class Unit>
+__global__ void pad_kernel(const Unit* x, Picture p, int64_t first, int64_t rows, int64_t columns, int64_t n,
+                           Unit* to) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= n) return;
+  const int64_t inside = i % p.each, column = i / p.each % columns, row = i / (p.each * columns) % rows;
+  const int64_t from = p.at(i / (p.each * columns * rows), first + row, column);
+  to[i] = from < 0 ? zero<Unit>() : x[from + inside];
+}
+
+struct Taps {
+  int64_t rows, columns;  // of the output
+  int kt, kh, kw, stride;
+};
+
+template <class Unit>
+__global__ void unfold_kernel(const Unit* x, Picture p, Taps t, int64_t first, int64_t n, Unit* to) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= n) return;
+  const int64_t taps = static_cast<int64_t>(t.kt) * t.kh * t.kw, inside = i % p.each, tap = i / p.each % taps;
+  const int64_t pixel = first + i / (p.each * taps);
+  const int64_t frame = pixel / (t.rows * t.columns) + tap / (t.kh * t.kw);
+  const int64_t row = pixel / t.columns % t.rows * t.stride + tap / t.kw % t.kh;
+  const int64_t column = pixel % t.columns * t.stride + tap % t.kw;
+  const int64_t from = p.at(frame, row, column);
+  to[i] = from < 0 ? zero<Unit>() : x[from + inside];
+}
+
+Picture picture(const Tensor& x, const Look& look, int64_t each) {
+  return {x.dim(1), x.dim(2), each, look.top, look.left, look.grow};
+}
+
+// Calls f(Unit{}, units a pixel) with the widest unit that fits.
+template <class F>
+void with_unit(const Tensor& x, const void* to, F f) {
+  const int64_t run = x.dim(3) * bytes_of(x.dtype());
+  const int64_t every = reinterpret_cast<int64_t>(x.raw()) | reinterpret_cast<int64_t>(to) | run;
+  if (every % 16 == 0) return f(uint4{}, run / 16);
+  if (every % 4 == 0) return f(uint32_t{}, run / 4);
+  f(uint16_t{}, run / 2);
+}
+
+}  // namespace
+
+void pad_rows(cudaStream_t stream, const Tensor& x, const Look& look, int64_t row, int64_t rows, void* to) {
+  const int64_t columns = x.dim(2) * look.grow + look.left + look.right;
+  with_unit(x, to, [&]<class Unit>(Unit, int64_t each) {
+    const int64_t n = x.dim(0) * rows * columns * each;
+    launch(pad_kernel<Unit>, blocks(n, threads), dim3(threads), stream, pointer<const Unit>(x), picture(x, look, each),
+           row, rows, columns, n, static_cast<Unit*>(to));
+  });
+}
+
+void unfold(cudaStream_t stream, const Tensor& x, const Tensor& w, const Tensor& y, const Look& look, int64_t first,
+            int64_t count, void* to) {
+  const Taps taps{
+      y.dim(1),   y.dim(2), static_cast<int>(w.dim(1)), static_cast<int>(w.dim(2)), static_cast<int>(w.dim(3)),
+      look.stride};
+  with_unit(x, to, [&]<class Unit>(Unit, int64_t each) {
+    const int64_t n = count * w.dim(1) * w.dim(2) * w.dim(3) * each;
+    launch(unfold_kernel<Unit>, blocks(n, threads), dim3(threads), stream, pointer<const Unit>(x),
+           picture(x, look, each), taps, first, n, static_cast<Unit*>(to));
+  });
+}
+
+}  // namespace zoetrope::cuda

@@ -1,0 +1,183 @@
+// Where a library works: cuDNN's attention against our kernel, its convolutions and cuBLASLt's products against plain
+// sums at real channel counts, and the bits that meshes rest on there.
+#include <cuda_runtime.h>
+
+#include "ops/cuda/backend.h"
+#include "ops/cuda/kernels.h"
+#include "ops/ops.h"
+#include "support/device_ctx.h"
+
+namespace zoetrope {
+namespace {
+
+cudaStream_t stream(DeviceCtx& dev) { return static_cast<cudaStream_t>(dev.c.stream().native()); }
+
+// Our kernel on the same bf16 values, fp32 inside and out.
+Partial oracle(DeviceCtx& dev, const Heads& q, const Heads& k, const Heads& v, int64_t keys) {
+  const auto wide = [&](const Heads& x) {
+    const Tensor dense = dev.poisoned({x.tokens, x.heads, x.width}, DType::bf16);
+    copy_heads(dev, x, as_heads(dense, x.width));
+    const Tensor y = dev.poisoned(dense.shape(), DType::f32);
+    cuda::cast(stream(dev), dense, y);
+    return as_heads(y, x.width);
+  };
+  const Partial out{dev.poisoned({q.tokens, q.heads, q.width}, DType::f32),
+                    dev.poisoned({q.heads, q.tokens}, DType::f32)};
+  cuda::generic_attention(stream(dev), wide(q), wide(k), wide(v), 1 / std::sqrt(static_cast<float>(q.width)), false,
+                          keys, {}, out.o, out.lse);
+  return out;
+}
+
+double relative_l2(const Tensor& got, const Tensor& want) {
+  const std::vector<float> a = values_of(got), b = values_of(want);
+  double off = 0, size = 0;
+  for (size_t i = 0; i < b.size(); ++i) off += std::pow(double{a[i]} - b[i], 2), size += std::pow(double{b[i]}, 2);
+  return std::sqrt(off / size);
+}
+
+struct Case {
+  int64_t queries, keys, real, heads, key_heads, width;
+};
+
+TEST(Library, AttentionMatchesOurKernelAtManyShapes) {
+  for (const auto& [s, k, real, n, m, d] :
+       {Case{1, 1, 1, 1, 1, 128}, Case{300, 512, 512, 4, 4, 128}, Case{300, 512, 77, 4, 4, 128},
+        Case{1000, 1003, 1003, 5, 5, 128}, Case{257, 256, 5, 2, 2, 64}, Case{640, 640, 601, 6, 2, 128},
+        Case{2000, 2304, 2101, 3, 3, 64}, Case{64, 4096, 4096, 12, 12, 128}}) {
+    SCOPED_TRACE(cat(s, " queries, ", real, " of ", k, " keys, ", n, "/", m, " heads of ", d));
+    DeviceCtx dev;
+    const Heads q = as_heads(dev.random({s, n * d}, 1, DType::bf16, 2), d);
+    const Tensor packed = dev.random({k, 2 * m * d}, 2, DType::bf16, 2);
+    if (real < k) device::poison(packed.rows(real, k).raw(), static_cast<size_t>(packed.rows(real, k).bytes()));
+    const Heads key = as_heads(packed, 0, m, d), v = as_heads(packed, m * d, m, d);
+    dev.poison_scratch(64u << 20);
+    Scope scope(dev.c.scratch());
+    const Partial got = attention(dev, q, key, v, {.keys = real}), want = oracle(dev, q, key, v, real);
+    EXPECT_LE(relative_l2(got.o, want.o), 4e-3);
+    expect_near(got.lse, values_of(want.lse), 1e-5);
+  }
+}
+
+TEST(Library, AttentionBitsDoNotDependOnPaddingRowsOrHeads) {
+  DeviceCtx dev;
+  const int64_t d = 128, n = 6, s = 700;
+  const Tensor x = dev.random({s + 192, 3 * n * d}, 3, DType::bf16, 2);
+  const auto part = [&](int64_t i, int64_t tokens) { return slice(as_heads(x, i * n * d, n, d), 0, tokens); };
+  const Partial whole = attention(dev, part(0, s), part(1, s), part(2, s));
+  expect_same_bits(attention(dev, part(0, s), part(1, s + 192), part(2, s + 192), {.keys = s}).o, whole.o);
+  const Partial some = attention(dev, slice(part(0, s), 300, s), part(1, s), part(2, s));
+  expect_same_bits(some.o, whole.o.rows(300, s));
+  const auto heads = [&](int64_t i) { return slice_heads(part(i, s), 2, 5); };
+  const Partial few = attention(dev, heads(0), heads(1), heads(2));
+  const Tensor want = dev.poisoned({s, 3, d}, DType::bf16);
+  copy_heads(dev, slice_heads(as_heads(whole.o, d), 2, 5), as_heads(want, d));
+  expect_same_bits(few.o, want);
+}
+
+TEST(Library, AttentionWithoutKeysMergesToNothing) {
+  DeviceCtx dev;
+  const Heads q = as_heads(dev.random({40, 256}, 1, DType::bf16), 128),
+              k = as_heads(dev.random({64, 256}, 2, DType::bf16), 128);
+  dev.poison_scratch();
+  Scope scope(dev.c.scratch());
+  const Partial none = attention(dev, q, k, k, {.keys = 0});
+  EXPECT_EQ(values_of(none.o), std::vector<float>(40 * 256, 0.0f));
+  EXPECT_EQ(values_of(none.lse), std::vector<float>(80, -INFINITY));
+  const Partial some = attention(dev, q, k, k), before = attention(dev, q, k, k);
+  merge_attention(dev, some, none);
+  expect_same_bits(some.o, before.o);
+}
+
+// x, w in bf16; each output summed in fp64 at a few hundred places.
+TEST(Library, ProductsMatchPlainSumsAtModelSizes) {
+  for (const auto& [rows, in, out] :
+       {std::array<int64_t, 3>{1000, 1536, 8960}, {4097, 5120, 5120}, {1, 256, 5120}, {513, 4096, 64}}) {
+    SCOPED_TRACE(cat(rows, "x", in, "x", out));
+    DeviceCtx dev;
+    const Tensor x = dev.random({rows, in}, 1, DType::bf16), w = dev.random({out, in}, 2, DType::bf16, 0.05f),
+                 b = dev.random({out}, 3, DType::bf16);
+    const std::vector<float> left = values_of(x), right = values_of(w), bias = values_of(b);
+    for (const DType type : {DType::bf16, DType::f32})
+      for (const Act act : {Act::none, Act::gelu_tanh, Act::silu}) {
+        Scope scope(dev.c.scratch());
+        const Tensor y = linear(dev, x, w, b, {act, type, true});
+        const std::vector<float> all = values_of(y);
+        std::vector<double> want;
+        std::vector<float> got;
+        for (int64_t i = 0; i < 300; ++i) {
+          const auto s = static_cast<size_t>(i * 7919 % rows), o = static_cast<size_t>(i * 104729 % out);
+          double sum = bias[o];
+          for (size_t k = 0; k < static_cast<size_t>(in); ++k)
+            sum += double{left[s * static_cast<size_t>(in) + k]} * double{right[o * static_cast<size_t>(in) + k]};
+          if (act == Act::silu) sum /= 1 + std::exp(-sum);
+          if (act == Act::gelu_tanh)
+            sum = 0.5 * sum * (1 + std::tanh(std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
+          want.push_back(sum), got.push_back(all[s * static_cast<size_t>(out) + o]);
+        }
+        expect_near(got, want, type == DType::bf16 ? 0x1p-8 : 5e-6);
+      }
+  }
+}
+
+TEST(Library, RowsOfAProductKeepTheirBitsAtAnyCount) {
+  DeviceCtx dev;
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1536, 4608}, {5120, 5120}, {8960, 1536}}) {
+    const Tensor x = dev.random({5000, in}, 1, DType::bf16), w = dev.random({out, in}, 2, DType::bf16),
+                 b = dev.random({out}, 3, DType::bf16);
+    Scope scope(dev.c.scratch());
+    const Tensor all = linear(dev, x, w, b);
+    for (const auto& [from, to] :
+         {std::pair<int64_t, int64_t>{0, 1}, {100, 177}, {1000, 2023}, {1000, 2024}, {2500, 5000}, {8, 4999}})
+      expect_same_bits(linear(dev, x.rows(from, to), w, b), all.rows(from, to));
+  }
+}
+
+TEST(Library, ConvolutionsMatchTheUnfoldedProduct) {
+  struct Shapes {
+    Shape x, w;
+    ConvOptions o;
+  };
+  const ConvOptions same{1, 1, 1, 1};
+  for (const auto& [xs, ws, o] : {Shapes{{4, 18, 20, 96}, {96, 3, 3, 3, 96}, same},
+                                  {{3, 16, 16, 384}, {384, 3, 3, 3, 384}, same},
+                                  {{3, 12, 14, 16}, {384, 3, 3, 3, 16}, same},
+                                  {{3, 12, 14, 96}, {8, 3, 3, 3, 96}, same},
+                                  {{2, 9, 10, 192}, {96, 1, 3, 3, 192}, {1, 1, 1, 1, 1, true}},
+                                  {{1, 16, 18, 96}, {96, 1, 3, 3, 96}, {0, 1, 0, 1, 2}},
+                                  {{5, 8, 8, 192}, {384, 3, 1, 1, 192}, {}},
+                                  {{2, 8, 8, 384}, {384, 1, 1, 1, 384}, {}},
+                                  {{3, 9, 20, 96}, {96, 3, 3, 3, 96}, {0, 1, 1, 0}}})
+    for (const bool more : {false, true}) {
+      SCOPED_TRACE(cat("x ", xs, " w ", ws, more ? " add" : ""));
+      DeviceCtx dev;
+      const Tensor x = dev.random(xs, 1, DType::bf16), w = dev.random(ws, 2, DType::bf16, 0.05f),
+                   b = dev.random({ws[0]}, 3, DType::bf16);
+      const Tensor wide_x = cast(dev, x, DType::f32), wide_w = cast(dev, w, DType::f32);
+      const Tensor wide = conv(dev, wide_x, wide_w, b, o, {});
+      const Tensor add = more ? dev.random(wide.shape(), 4, DType::bf16) : Tensor{};
+      const Tensor want = more ? conv(dev, wide_x, wide_w, b, o, cast(dev, add, DType::f32)) : wide;
+      dev.poison_scratch(16u << 20);
+      const Tensor y = conv(dev, x, w, b, o, add);
+      EXPECT_LE(relative_l2(y, want), 2.5e-3);
+      expect_near(y, values_of(want), 0x1p-8);
+    }
+}
+
+// Printed last, so that a report shows what was chosen.
+TEST(Library, ZzPlansInUse) {
+  DeviceCtx dev;
+  const Tensor x = dev.random({1024, 5120}, 1, DType::bf16), w = dev.random({5120, 5120}, 2, DType::bf16);
+  linear(dev, x, w, {});
+  const Heads h = as_heads(x, 128);
+  attention(dev, h, h, h);
+  const ConvOptions same{1, 1, 1, 1};
+  for (const int64_t channels : {96, 192, 384})
+    conv(dev, dev.random({3, 32, 32, channels}, 3, DType::bf16),
+         dev.random({channels, 3, 3, 3, channels}, 4, DType::bf16), dev.random({channels}, 5, DType::bf16), same, {});
+  const std::vector<std::string> plans = cuda_plans(*dev.backend);
+  for (const std::string& line : plans) std::printf("plan | %s\n", line.c_str());
+  EXPECT_GE(plans.size(), 5u);
+}
+
+}  // namespace
+}  // namespace zoetrope

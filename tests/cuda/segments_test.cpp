@@ -1,0 +1,154 @@
+// Segments as CUDA graphs: a replay gives the bits of a plain run, allocates nothing, waits for nothing, and reads what
+// changes between steps from device memory.
+#include <cuda_runtime.h>
+
+#include "ops/cuda/segments.h"
+#include "ops/ops.h"
+#include "support/device_ctx.h"
+#include "support/words.h"
+
+namespace zoetrope {
+namespace {
+
+// A small transformer block, with every kind of call a segment makes: products, attention, norms, rotary, residual.
+struct Block {
+  static constexpr int64_t tokens = 96, heads = 2, width = 64, channels = heads * width;
+
+  explicit Block(DeviceCtx& dev)
+      : h(dev.random({tokens, channels}, 1)),
+        qkv_w(dev.random({3 * channels, channels}, 2, DType::bf16, 0.1f)),
+        out_w(dev.random({channels, channels}, 3, DType::bf16, 0.1f)),
+        bias(dev.random({channels}, 4, DType::bf16)),
+        norm(dev.random({channels}, 5, DType::bf16)),
+        table(dev.random({3, channels}, 6)),
+        rope{{dev.random({4, 16, 2}, 7), dev.random({4, 8, 2}, 8), dev.random({6, 8, 2}, 9)}, RopeStyle::adjacent, 0} {}
+
+  void run(Ctx& c) const {
+    Scope scope(c.scratch());
+    const Tensor n = norm_modulate(c, h, {table.rows(0, 1), table.rows(1, 2), {}}, 1e-6f, DType::bf16);
+    const Tensor qkv = linear(c, n, qkv_w, {});
+    const auto part = [&](int64_t i) { return as_heads(qkv, i * channels, heads, width); };
+    norm_rope(c, part(0), norm, 1e-6f, &rope, part(0));
+    norm_rope(c, part(1), norm, 1e-6f, &rope, part(1));
+    const Tensor o = attention(c, part(0), part(1), part(2)).o.view({tokens, channels});
+    Tensor more;
+    {
+      Fork side(c);
+      more = silu(side, o);
+    }
+    gate_add(c, h, linear(c, more, out_w, bias, {.act = Act::gelu_tanh}), table.rows(2, 3), {});
+  }
+
+  Tensor h, qkv_w, out_w, bias, norm, table;
+  Rope rope;
+};
+
+cuda::GraphSegments& segments(DeviceCtx& dev) { return dynamic_cast<cuda::GraphSegments&>(*dev.rank.segments); }
+
+TEST(Segments, ReplayGivesTheBitsOfPlainRuns) {
+  DeviceCtx plain, recorded;
+  const Block a(plain), b(recorded);
+  for (int step = 0; step < 6; ++step) {
+    a.run(plain);
+    recorded.c.segment("block", [&] { b.run(recorded); });
+    expect_same_bits(a.h, b.h);
+  }
+  EXPECT_EQ(segments(recorded).recorded(), 1u);
+  EXPECT_EQ(segments(recorded).replays(), 4);
+  EXPECT_EQ(recorded.c.counts().at("attention").calls, plain.c.counts().at("attention").calls);
+  EXPECT_EQ(recorded.c.counts().at("linear").bytes, plain.c.counts().at("linear").bytes);
+}
+
+TEST(Segments, ReadWhatChangesFromDeviceMemory) {
+  DeviceCtx dev;
+  const Tensor cond = dev.random({50}, 1), uncond = dev.random({50}, 2), scale = dev.tensor({1}, std::vector<float>{0}),
+               out = dev.poisoned({50}, DType::f32);
+  const auto body = [&] {
+    Scope scope(dev.c.scratch());
+    copy(dev, guide(dev, cond, uncond, scale), out);
+  };
+  for (const float s : {0.0f, 1.0f, 2.5f, -3.0f}) {
+    dev.c.upload(&s, scale);
+    dev.c.segment("guide", body);
+    std::vector<double> want;
+    for (size_t i = 0; i < 50; ++i)
+      want.push_back(double{values_of(uncond)[i]} + double{s} * (values_of(cond)[i] - double{values_of(uncond)[i]}));
+    expect_near(out, want, 1e-6);
+  }
+}
+
+// What a segment takes from the device once it is warm: nothing.
+TEST(Segments, AllocateNothingAfterWarmUp) {
+  DeviceCtx dev;
+  const Block block(dev);
+  const auto free_bytes = [] {
+    size_t free = 0, total = 0;
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+    return free;
+  };
+  for (int i = 0; i < 3; ++i) dev.c.segment("block", [&] { block.run(dev); });
+  const size_t before = free_bytes(), committed = dev.c.scratch().committed();
+  for (int i = 0; i < 20; ++i) dev.c.segment("block", [&] { block.run(dev); });
+  EXPECT_EQ(free_bytes(), before);
+  EXPECT_EQ(dev.c.scratch().committed(), committed);
+}
+
+TEST(Segments, RefuseABodyThatWaitsAndWorkAfterwards) {
+  DeviceCtx dev;
+  const Tensor x = dev.random({10}, 1);
+  const auto waits = [&] {
+    add(dev, x, x);
+    dev.c.stream().sync();  // not allowed while a graph is recorded
+  };
+  dev.c.segment("waits", waits);  // the first run works plainly
+  EXPECT_NE(words([&] { dev.c.segment("waits", waits); }), "no error");
+  const Tensor y = silu(dev, x);
+  dev.c.stream().sync();
+  EXPECT_TRUE(std::isfinite(values_of(y)[0]));
+}
+
+TEST(Segments, KeepABoundedNumberOfRecordings) {
+  DeviceCtx dev;
+  dev.rank.segments = std::make_unique<cuda::GraphSegments>(4);
+  const Tensor x = dev.random({10}, 1);
+  for (int round = 0; round < 3; ++round)
+    for (int key = 0; key < 4; ++key) dev.c.segment(cat("k", key), [&] { fill(dev, x, static_cast<float>(key)); });
+  EXPECT_EQ(segments(dev).recorded(), 4u);
+  for (int round = 0; round < 3; ++round) dev.c.segment("another", [&] { fill(dev, x, 9); });
+  EXPECT_EQ(segments(dev).recorded(), 4u);
+  EXPECT_EQ(values_of(x), std::vector<float>(10, 9.0f));
+}
+
+TEST(Segments, RecordNothingWhileSomebodyLooks) {
+  DeviceCtx dev;
+  const Tensor x = dev.random({10}, 1);
+  int seen = 0;
+  dev.rank.tap = [&](Ctx&, std::string_view, const Tensor&) { ++seen; };
+  for (int i = 0; i < 3; ++i)
+    dev.c.segment("tapped", [&] {
+      silu(dev, x);
+      dev.c.tap("x", x);
+    });
+  EXPECT_EQ(seen, 3);
+  EXPECT_EQ(segments(dev).recorded(), 0u);
+}
+
+TEST(Segments, GrowingScratchLeavesARecordingValid) {
+  DeviceCtx dev;
+  const Block block(dev);
+  const auto step = [&] { dev.c.segment("block", [&] { block.run(dev); }); };
+  step(), step();
+  {
+    Scope scope(dev.c.scratch());
+    fill(dev, dev.c.empty({200 << 20}, DType::f32), 1);
+  }
+  step();
+  DeviceCtx other;
+  const Block fresh(other);
+  for (int i = 0; i < 3; ++i) fresh.run(other);
+  expect_same_bits(block.h, fresh.h);
+}
+
+}  // namespace
+}  // namespace zoetrope
