@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t room = static_cast<int64_t>(Slots::bytes - Dnn::workspace);  // behind the library's workspace
 
 bool pixelwise(const Tensor& w, const ConvOptions& o) {
-  return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && !o.upsample2 &&
-         o.top + o.bottom + o.left + o.right == 0;
+  return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && !o.upsample2 && o.top == 0 && o.bottom == 0 &&
+         o.left == 0 && o.right == 0;
 }
 
 bool for_library(const Tensor& x, const Tensor& w) {
@@ -58,7 +58,10 @@ class Conv {
  private:
   int64_t frame() const { return y_.size() / y_.dim(0); }
 
-  bool symmetric() const { return o_.top == o_.bottom && o_.left == o_.right && !o_.upsample2; }
+  // As the library pads: the same on both sides, and nothing left out.
+  bool symmetric() const {
+    return o_.top == o_.bottom && o_.left == o_.right && o_.top >= 0 && o_.left >= 0 && !o_.upsample2;
+  }
 
   bool by_library() {
     if (symmetric()) return dnn_.convolve(stream_, {x_, w_, b_, add_, y_, frame(), o_.top, o_.left, o_.stride}, work_);
