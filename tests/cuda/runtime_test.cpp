@@ -56,7 +56,9 @@ TEST(Runtime, RegionsGrowWithoutMovingAndGiveBack) {
 TEST(Runtime, MoreThanTheDeviceHoldsIsOneErrorAndWorkGoesOn) {
   DeviceCtx dev;
   Scope scope(dev.c.scratch());
+  const size_t before = dev.c.scratch().committed();
   const std::string text = words([&] { dev.c.empty({int64_t{1} << 36}, DType::f32); });  // 256 GiB
+  EXPECT_EQ(dev.c.scratch().committed(), before);
   EXPECT_NE(text.find("memory"), std::string::npos) << text;
   const Tensor x = dev.random({100}, 1);
   EXPECT_EQ(values_of(silu(dev, x)).size(), 100u);

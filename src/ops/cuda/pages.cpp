@@ -43,7 +43,13 @@ class DevicePages final : public Pages {
   size_t reserved() const override { return size_; }
   size_t grain() const override { return grain_; }
 
+  // All or nothing: what is not there in the whole is not taken in part, others may use the device.
   void commit(size_t from, size_t to) override {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total));
+    const size_t more = to - std::min(to, std::max(from, mapped_end()));
+    if (more > free)
+      fail(Code::out_of_memory, "memory: GPU ", device_, " has no ", more, " bytes more, only ", free, " of ", total);
     for (size_t at = from; at < to; at += chunk) map(at, std::min(chunk, to - at));
   }
 
