@@ -30,7 +30,7 @@ void linear_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, Act 
 struct AttentionOptions {
   float scale = 0;            // 0: 1 / sqrt(D)
   bool causal = false;        // query i sees keys 0 .. i + (K - S)
-  int64_t keys = -1;          // real keys, the rest is layout padding; -1: all of them
+  int64_t keys = -1;          // real keys; the rest may hold anything and may be overwritten; -1: all of them
   Tensor relative_bias = {};  // [N, S + K - 1] fp32, added to logit (i, j) from column j - i + S - 1; may be undefined
 };
 

@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # pack.sh BUILD OUT: test_cuda, the recordings and those shared libraries that a bare machine with a GPU lacks, in one folder.
-# There: OUT/run.sh RESULTS, or LD_LIBRARY_PATH=<folders of cuDNN, cuBLAS and NVRTC> OUT/test_cuda
+# With the benchmarks where they are built (-DZOETROPE_BENCH=ON). There: OUT/run.sh RESULTS, OUT/bench.sh RESULTS, or LD_LIBRARY_PATH=<folders of cuDNN, cuBLAS and NVRTC> OUT/test_cuda
 set -euo pipefail
 build=$1 out=$2
 mkdir -p "$out"
 cp "$build/bin/test_cuda" "$out/"
 cp "$(dirname "$0")/run.sh" "$out/"
+if [ -x "$build/bin/cuda_bench" ]; then
+  bench=$(dirname "$0")/../../bench
+  mkdir -p "$out/peers"
+  cp "$build/bin/cuda_bench" "$out/"
+  cp "$bench/cuda.sh" "$out/bench.sh"
+  cp "$bench/peers/cuda.py" "$out/peers/"
+  strip "$out/cuda_bench"
+fi
 strip "$out/test_cuda"
 rm -rf "$out/golden"
 cp -r "$build/golden" "$out/"

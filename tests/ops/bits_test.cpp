@@ -99,19 +99,24 @@ TEST(Bits, OfAPixelAreTheSameInASplitWithHaloAndInTheWhole) {
       SCOPED_TRACE(cat(type, " ", channels, " channels"));
       const Tensor x = dev.random({4, 10, 23, channels}, 1, type),
                    w = dev.random({channels, 3, 3, 3, channels}, 2, type), b = dev.random({channels}, 3);
-      const Tensor whole = conv(dev, x, w, b, same, {});
+      const Tensor whole = conv(dev, x, w, b, same, {}), residual = dev.random(whole.shape(), 4, type),
+                   sum = conv(dev, x, w, b, same, residual);
       const int64_t cuts[] = {0, 7, 8, 23};
       for (int part = 0; part < 3; ++part) {  // columns: pad only at the frame's own edges
         const int64_t from = cuts[part], to = cuts[part + 1], left = from > 0, right = to < 23;
         const Tensor slab = columns(dev, x, from - left, to + right);
         const Tensor y = conv(dev, slab, w, b, {1, 1, left ? 0 : 1, right ? 0 : 1}, {});
         expect_same_bits(y, columns(dev, whole, from, to));
+        const Tensor more =
+            conv(dev, slab, w, b, {1, 1, left ? 0 : 1, right ? 0 : 1}, columns(dev, residual, from, to));
+        expect_same_bits(more, columns(dev, sum, from, to));
       }
       const Tensor one = x.rows(0, 3);  // rows [4, 10) of the first output frame
       const Tensor tall = dev.poisoned({3, 7, 23, channels}, type);
       for (int64_t t = 0; t < 3; ++t) copy(dev, one.row(t).rows(3, 10), tall.row(t));
       expect_same_bits(conv(dev, tall, w, b, {0, 1, 1, 1}, {}).row(0), whole.row(0).rows(4, 10));
       expect_same_bits(conv(dev, x.rows(1, 4), w, b, same, {}), whole.rows(1, 2));  // frames in chunks
+      expect_same_bits(conv(dev, x.rows(1, 4), w, b, same, residual.rows(1, 2)), sum.rows(1, 2));
     }
 }
 

@@ -35,6 +35,13 @@ void CudaBackend::attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions 
     return generic_attention(stream, q, k, v, options.scale, options.causal, options.keys, options.relative_bias, out.o,
                              out.lse);
   }
+  // cuDNN gives the rows behind the real keys the weight zero, and multiplies: in its last tile a NaN or an infinity
+  // that stands there would reach every query. These rows may hold anything, so they may also be made zeros: a few
+  // rows of layout padding, in place, since a copy of k and v without them would cost more than the product's start.
+  if (options.keys < k.tokens) {
+    cuda::clear(stream, slice(k, options.keys, k.tokens));
+    cuda::clear(stream, slice(v, options.keys, v.tokens));
+  }
   std::byte* work = slots_.of(c);
   auto* lengths = reinterpret_cast<int32_t*>(work + Dnn::workspace);
   set_lengths(stream, lengths, static_cast<int32_t>(std::max<int64_t>(2, q.tokens)),

@@ -1,7 +1,8 @@
 // conv: cuDNN for bf16 with input channels in eights, channels last; few outputs (3 colours) are padded with zeros and
-// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. fp32 and odd channel counts
-// are unfolded into rows of a product: exact fp32 sums, and bits that depend on the pixel's inputs alone, for any
-// shape.
+// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. With a tensor to add, the
+// library leaves fp32 sums and our kernel finishes them: it offers no fused plan that keeps its bits. fp32, odd channel
+// counts and shapes for which there is no such plan at all are unfolded into rows of a product: exact fp32 sums, and
+// bits that depend on the pixel's inputs alone, for any shape.
 #include <algorithm>
 
 #include "ops/cuda/cuda_backend.h"
@@ -25,12 +26,16 @@ bool for_library(const Tensor& x, const Tensor& w) {
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Rows [from, from + count) of every frame: the address of the first, the frames' distance stays that of x.
-Tensor band(const Tensor& x, int64_t from, int64_t count) {
-  if (!x.defined()) return {};
-  auto* base = static_cast<std::byte*>(x.raw()) + from * x.dim(2) * x.dim(3) * bytes_of(x.dtype());
-  return {base, x.shape().with(1, count), x.dtype()};
-}
+// Frames [first, first + frames) of a picture, of each the rows [row, row + rows).
+struct Part {
+  int64_t first, frames, row, rows;
+
+  // The address of the first, the frames' distance stays that of x.
+  Tensor of(const Tensor& x) const {
+    auto* base = static_cast<std::byte*>(x.row(first).raw()) + row * x.dim(2) * x.dim(3) * bytes_of(x.dtype());
+    return {base, x.shape().with(0, frames).with(1, rows), x.dtype()};
+  }
+};
 
 class Conv {
  public:
@@ -64,10 +69,15 @@ class Conv {
   }
 
   bool by_library() {
-    if (symmetric()) return dnn_.convolve(stream_, {x_, w_, b_, add_, y_, frame(), o_.top, o_.left, o_.stride}, work_);
+    if (symmetric()) {
+      const int64_t most = add_.defined() ? room / (frame() * 4) : y_.dim(0);
+      if (most > 0) return by_frames(most);
+    }
     const int64_t columns = x_.dim(2) * (o_.upsample2 ? 2 : 1) + o_.left + o_.right, kh = w_.dim(2);
     const int64_t row_bytes = x_.dim(0) * columns * x_.dim(3) * bytes_of(x_.dtype());
-    const int64_t most = (room / row_bytes - kh) / o_.stride + 1;  // rows of y a band
+    const int64_t sums = add_.defined() ? y_.dim(0) * y_.dim(2) * y_.dim(3) * 4 : 0;  // of a row of y
+    const int64_t rest = room - kh * row_bytes - 256;
+    const int64_t most = rest / (row_bytes * o_.stride + sums);  // rows of y a band
     if (most < 1) return false;
     for (int64_t from = 0; from < y_.dim(1); from += most)
       if (!one_band(from, std::min(most, y_.dim(1) - from), columns)) return false;
@@ -78,8 +88,32 @@ class Conv {
     const int64_t rows = (count - 1) * o_.stride + w_.dim(2);
     const Tensor padded(work_ + Dnn::workspace, {x_.dim(0), rows, columns, x_.dim(3)}, x_.dtype());
     pad_rows(stream_, x_, look_, from * o_.stride, rows, padded.raw());
-    return dnn_.convolve(
-        stream_, {padded, w_, b_, band(add_, from, count), band(y_, from, count), frame(), 0, 0, o_.stride}, work_);
+    return one_part(padded, {0, y_.dim(0), from, count}, 0, 0, work_ + Dnn::workspace + round_up(padded.bytes(), 256));
+  }
+
+  // x: what this part of y needs, `top` and `left` zeros around it. `spare` holds fp32 sums of the part.
+  bool one_part(const Tensor& x, const Part& part, int top, int left, std::byte* spare) {
+    const Tensor y = part.of(y_);
+    if (!add_.defined()) return dnn_.convolve(stream_, {x, w_, b_, y, frame(), top, left, o_.stride}, work_);
+    const Tensor sums(spare, y.shape(), DType::f32);
+    const int64_t pixels = y.dim(1) * y.dim(2), outputs = y.dim(3);
+    if (!dnn_.convolve(stream_, {x, w_, b_, sums, pixels * outputs, top, left, o_.stride}, work_)) return false;
+    for (int64_t t = 0; t < part.frames; ++t) {
+      const Part one{part.first + t, 1, part.row, part.rows};
+      finish(stream_, sums.row(t).data<float>(), {}, Finish::none, one.of(add_).view({pixels, outputs}),
+             one.of(y_).view({pixels, outputs}));
+    }
+    return true;
+  }
+
+  bool by_frames(int64_t most) {
+    for (int64_t from = 0; from < y_.dim(0); from += most) {
+      const int64_t count = std::min(most, y_.dim(0) - from);
+      if (!one_part(x_.rows(from, from + count + w_.dim(1) - 1), {from, count, 0, y_.dim(1)}, o_.top, o_.left,
+                    work_ + Dnn::workspace))
+        return false;
+    }
+    return true;
   }
 
   // Outputs padded to eight: weights and bias behind the library's workspace, then the padded result, some frames at a
@@ -109,8 +143,7 @@ class Conv {
       const int64_t count = std::min(most, y_.dim(0) - from);
       const Tensor wide(at, y_.shape().with(0, count).with(3, padded), y_.dtype());
       const Tensor x = x_.rows(from, from + count + w_.dim(1) - 1);
-      if (!dnn_.convolve(stream_, {x, w, b, {}, wide, pixels * padded, o_.top, o_.left, o_.stride}, work_))
-        return false;
+      if (!dnn_.convolve(stream_, {x, w, b, wide, pixels * padded, o_.top, o_.left, o_.stride}, work_)) return false;
       copy_heads(stream_, as_heads(wide.view({count * pixels, padded}), 0, 1, outputs),
                  as_heads(y_.rows(from, from + count).view({count * pixels, outputs}), outputs));
     }

@@ -40,6 +40,7 @@ inline constexpr int64_t most_width = 512;
 void generic_attention(cudaStream_t s, const Heads& q, const Heads& k, const Heads& v, float scale, bool causal,
                        int64_t keys, const Tensor& relative_bias, const Tensor& o, const Tensor& lse);
 void no_keys(cudaStream_t s, const Tensor& o, const Tensor& lse);  // 0 and -inf
+void clear(cudaStream_t s, const Heads& x);                        // zeros; bf16
 void set_lengths(cudaStream_t s, int32_t* at, int32_t queries, int32_t keys);
 void merge_attention(cudaStream_t s, const Tensor& o, const Tensor& lse, const Tensor& part, const Tensor& part_lse);
 

@@ -14,7 +14,17 @@ __global__ void constant_kernel(X* x, int64_t n, float value) {
   if (i < n) narrow(x[i], value);
 }
 
+__global__ void clear_kernel(uint16_t* x, int64_t columns, int64_t row, int64_t n) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) x[i / columns * row + i % columns] = 0;
+}
+
 }  // namespace
+
+void clear(cudaStream_t s, const Heads& x) {
+  const int64_t columns = x.heads * x.width, n = x.tokens * columns;
+  if (n > 0) launch(clear_kernel, blocks(n, 256), dim3(256), s, pointer<uint16_t>(x.buf) + x.at, columns, x.row, n);
+}
 
 void set_lengths(cudaStream_t s, int32_t* at, int32_t queries, int32_t keys) {
   launch(lengths_kernel, dim3(1), dim3(1), s, at, queries, keys);

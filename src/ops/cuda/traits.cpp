@@ -8,7 +8,7 @@ Traits cuda_traits(int capability) {
           .arch = cat("sm_", capability),
           .fused_glue = true,
           .gemm_workspace = size_t{64} << 20,
-          .conv_workspace = size_t{256} << 20,
+          .conv_workspace = size_t{448} << 20,
           .attention_workspace = size_t{64} << 20};
 }
 

@@ -1,0 +1,396 @@
+// Times of Wan's parts at their real sizes on one GPU, with random weights and inputs. Each timed result is checked.
+//   cuda_bench block      one block of A14B (5120 wide, 40 heads), 72,000 tokens, bf16: replays of its graph, then by
+//   op cuda_bench products   its matrix products, one by one cuda_bench attention  its attentions, one by one, a slice
+//   of them against a sum in fp32 cuda_bench vae        2.1 decode of 20 latent frames to 1280x720, bf16, and the
+//   device memory that it takes cuda_bench depth      bf16 against fp32 plain operations through all 40 blocks, 768
+//   tokens
+// Each line: bench | what | value | unit | remark. Exit status 1 where a check does not hold.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "base/error.h"
+#include "models/wan/transformer.h"
+#include "models/wan_vae/decoder.h"
+#include "nn/random.h"
+#include "ops/cuda/backend.h"
+#include "ops/ops.h"
+
+namespace zoetrope {
+namespace {
+
+constexpr int64_t frames = 20, rows = 90, columns = 160;  // of the latents of 77 frames of 1280x720
+constexpr int64_t tokens = frames * rows / 2 * columns / 2, text = WanConfig::text_rows;
+
+void check(cudaError_t e) {
+  if (e != cudaSuccess) fail(Code::device, "cuda_bench: ", cudaGetErrorString(e));
+}
+
+void line(const std::string& what, double value, const char* unit, const std::string& remark = "") {
+  std::printf("bench | %s | %.4g | %s | %s\n", what.c_str(), value, unit, remark.c_str());
+  std::fflush(stdout);
+}
+
+struct Gpu {
+  Pool pool{16};
+  std::unique_ptr<Backend> backend = make_cuda_backend(0);
+  Rank rank;
+  Ctx c;
+
+  Gpu() : c(prepare()) {}
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(c.stream().native()); }
+
+  // Uniform, of unit variance.
+  Tensor random(const Shape& shape, uint64_t seed, DType type) {
+    std::vector<std::byte> host(static_cast<size_t>(shape.size() * bytes_of(type)));
+    nn::Random(seed, &pool).read("shared.weight", shape, {}, Tensor(host.data(), shape, type));
+    const Tensor x = c.empty(shape, type, c.request());
+    c.upload(host.data(), x);
+    return x;
+  }
+
+ private:
+  Rank& prepare() {
+    prepare_cuda(rank, *backend);
+    rank.pool = &pool;
+    return rank;
+  }
+};
+
+class Watch {
+ public:
+  explicit Watch(cudaStream_t stream) : stream_(stream) {
+    check(cudaEventCreate(&from_));
+    check(cudaEventCreate(&to_));
+  }
+  ~Watch() { cudaEventDestroy(from_), cudaEventDestroy(to_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  void start() { check(cudaEventRecord(from_, stream_)); }
+  void stop() { check(cudaEventRecord(to_, stream_)); }
+  double ms() const {
+    float ms = 0;
+    check(cudaEventSynchronize(to_));
+    check(cudaEventElapsedTime(&ms, from_, to_));
+    return static_cast<double>(ms);
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t from_ = nullptr, to_ = nullptr;
+};
+
+// Times one of the segments, from its graph's start to its end.
+class TimedSegments : public Segments {
+ public:
+  TimedSegments(std::unique_ptr<Segments> inner, cudaStream_t stream, std::string part)
+      : inner_(std::move(inner)), watch_(stream), part_(std::move(part)) {}
+  void run(Ctx& c, std::string_view key, const std::function<void()>& body) override {
+    const bool timed = key.find(part_) != std::string_view::npos;
+    if (timed) watch_.start();
+    inner_->run(c, key, body);
+    if (timed) watch_.stop();
+  }
+  void clear() override { inner_->clear(); }
+  double ms() const { return watch_.ms(); }
+
+ private:
+  std::unique_ptr<Segments> inner_;
+  Watch watch_;
+  std::string part_;
+};
+
+struct Spread {
+  double median, least, most;
+};
+Spread spread(std::vector<double> runs) {
+  std::ranges::sort(runs);
+  return {runs[runs.size() / 2], runs.front(), runs.back()};
+}
+std::string range(const Spread& s, size_t runs, const std::string& more = "") {
+  return cat('[', s.least, ", ", s.most, "] of ", runs, " runs", more);
+}
+
+double median_ms(Gpu& g, int runs, const std::function<void()>& body, int warm = 2) {
+  Watch watch(g.stream());
+  std::vector<double> all;
+  for (int i = -warm; i < runs; ++i) {
+    watch.start();
+    body();
+    watch.stop();
+    if (i >= 0) all.push_back(watch.ms());
+  }
+  check(cudaStreamSynchronize(g.stream()));
+  return spread(all).median;
+}
+
+std::vector<float> host_of(Ctx& c, const Tensor& x) {
+  Scope scope(c.scratch());
+  return c.fetch<float>(x.dtype() == DType::f32 ? x : cast(c, x, DType::f32), 0);
+}
+
+double relative_l2(const std::vector<float>& got, const std::vector<float>& want) {
+  require(got.size() == want.size() && !want.empty(), "cuda_bench: sizes differ");
+  double off = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    off += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(off / size);
+}
+
+// Finite and far from constant, or an error.
+double rms_of(const std::string& what, const std::vector<float>& values) {
+  double sum = 0, squares = 0;
+  for (const float v : values) sum += static_cast<double>(v), squares += std::pow(static_cast<double>(v), 2);
+  const double n = static_cast<double>(values.size()), rms = std::sqrt(squares / n),
+               variance = squares / n - std::pow(sum / n, 2);
+  require(std::isfinite(rms) && variance > 1e-4 * squares / n, "cuda_bench: ", what, " has rms ", rms, " and variance ",
+          variance);
+  return rms;
+}
+
+void within(const std::string& what, double error, double bound) {
+  line(what, error, "relative L2", cat("at most ", bound));
+  require(error <= bound, "cuda_bench: ", what, ": ", error, ", at most ", bound);  // a NaN is no number below it
+}
+
+void plans(Gpu& g) {
+  for (const std::string& one : cuda_plans(*g.backend)) std::printf("plan | %s\n", one.c_str());
+}
+
+// Every op of the context from now on, by name: issue, wait, count.
+OpCounts profiled(Gpu& g, const std::function<void()>& body) {
+  std::unique_ptr<Segments> segments = std::move(g.rank.segments);
+  g.rank.profile = true;
+  body();
+  g.rank.counts.clear();
+  body();
+  const OpCounts counts = g.rank.counts;
+  g.rank.profile = false;
+  g.rank.segments = std::move(segments);
+  return counts;
+}
+
+void print(const std::string& what, const OpCounts& counts) {
+  double all = 0;
+  for (const auto& [name, count] : counts) all += count.seconds;
+  for (const auto& [name, count] : counts)
+    line(cat(what, " profile ", name), count.seconds * 1e3, "ms",
+         cat(count.calls, " calls, ", static_cast<int>(1000 * count.seconds / all) / 10.0, " %, ",
+             static_cast<int>(count.flops / count.seconds / 1e9) / 1000.0, " TFLOP/s, ",
+             static_cast<int>(static_cast<double>(count.bytes) / count.seconds / 1e6) / 1000.0, " TB/s"));
+  line(what + " profile all", all * 1e3, "ms", "host's clock, a wait behind each op");
+}
+
+// ---- the transformer --------------------------------------------------------------------------------------------
+
+struct Inputs {
+  Tensor latents, context;
+  Inputs(Gpu& g, const Shape& shape)
+      : latents(g.random(shape, 11, DType::f32)), context(g.random({text, WanConfig{}.text_dim}, 12, DType::f32)) {}
+};
+
+std::vector<float> velocity(Gpu& g, const WanTransformer& model, const Inputs& in) {
+  Scope once(g.c.request()), scope(g.c.scratch());
+  const float step = 500;
+  return host_of(
+      g.c, model.forward(g.c, in.latents, model.steps(g.c, {&step, 1}), 0, model.encode_text(g.c, in.context, text)));
+}
+
+// bf16 as it is run against fp32 with plain operations.
+void fidelity(Gpu& g, const std::string& what, const WanConfig& config, const Shape& shape) {
+  const Inputs in(g, shape);
+  std::vector<float> result[2];
+  for (const DType type : {DType::bf16, DType::f32}) {
+    nn::Random weights(1, &g.pool);
+    g.rank.traits.fused_glue = type == DType::bf16;
+    const WanTransformer model(g.c, config, weights, type, "check");
+    result[type == DType::f32] = velocity(g, model, in);
+    check(cudaStreamSynchronize(g.stream()));
+    g.c.drop_weights("check");
+  }
+  g.rank.traits.fused_glue = true;
+  line(what + " rms", rms_of(what, result[1]), "", cat(config.layers, " layers, latents ", shape));
+  within(what + " bf16 against fp32", relative_l2(result[0], result[1]), 1e-2);
+}
+
+void block(Gpu& g) {
+  WanConfig config;
+  config.layers = 1;
+  fidelity(g, "block, 7200 tokens", config, {4, 72, 100, 16});
+
+  nn::Random weights(1, &g.pool);
+  const WanTransformer model(g.c, config, weights, DType::bf16);
+  const Inputs in(g, {frames, rows, columns, 16});
+  const float step = 500;
+  const StepTable steps = model.steps(g.c, {&step, 1});
+  const Text prompt = model.encode_text(g.c, in.context, text);
+  auto owner = std::make_unique<TimedSegments>(std::move(g.rank.segments), g.stream(), ".blocks ");
+  const TimedSegments& timed = *owner;
+  g.rank.segments = std::move(owner);
+
+  std::vector<double> all;
+  std::vector<float> plain, replayed;
+  for (int i = -4; i < 15; ++i) {  // plain, recorded, two replays to warm up
+    Scope scope(g.c.scratch());
+    const Tensor v = model.forward(g.c, in.latents, steps, 0, prompt);
+    if (i >= 0) all.push_back(timed.ms());
+    if (i == -4) plain = host_of(g.c, v);
+    if (i == 14) replayed = host_of(g.c, v);
+  }
+  require(plain == replayed, "cuda_bench: block: a replay has other bits than the plain run");
+  line("block rms", rms_of("block", plain), "", "velocity; replay has the bits of the plain run");
+  const Spread s = spread(all);
+  line("block", s.median, "ms", range(s, all.size(), ", graph replays, 72000 tokens"));
+
+  const OpCounts counts = profiled(g, [&] {
+    Scope scope(g.c.scratch());
+    model.forward(g.c, in.latents, steps, 0, prompt);
+  });
+  print("block", counts);
+  double rest = 0;
+  for (const auto& [name, count] : counts)
+    if (name != "attention" && name != "linear") rest += count.seconds;
+  line("block glue", rest * 1e3, "ms", "all but attention and products, with patches and the last norm");
+  plans(g);
+}
+
+// ---- the libraries alone ----------------------------------------------------------------------------------------
+
+void products(Gpu& g) {
+  const int64_t dim = 5120, ffn = 13824;
+  const Tensor x = g.random({tokens, ffn}, 1, DType::bf16), w = g.random({3 * dim, ffn}, 2, DType::bf16),
+               b = g.random({3 * dim}, 3, DType::bf16);
+  double sum = 0;
+  const auto time = [&](const char* name, int64_t in, int64_t out, Act act) {
+    const Tensor left(x.raw(), {tokens, in}, DType::bf16), right(w.raw(), {out, in}, DType::bf16);
+    const Tensor bias = b.rows(0, out);
+    Scope scope(g.c.scratch());
+    const Tensor y = g.c.empty({tokens, out}, DType::bf16);
+    const double ms = median_ms(g, 10, [&] { linear_into(g.c, left, right, bias, act, y); });
+    rms_of(name, host_of(g.c, y.rows(tokens - 64, tokens)));
+    line(name, ms, "ms", cat(2e-9 * static_cast<double>(tokens * in * out) / ms, " TFLOP/s"));
+    sum += ms;
+  };
+  time("product qkv", dim, 3 * dim, Act::none);
+  time("product out", dim, dim, Act::none);
+  time("product q cross", dim, dim, Act::none);
+  time("product out cross", dim, dim, Act::none);
+  time("product up", dim, ffn, Act::gelu_tanh);
+  time("product down", ffn, dim, Act::none);
+  line("products", sum, "ms", "sum");
+  plans(g);
+}
+
+void attention(Gpu& g) {
+  const int64_t dim = 5120, width = 128, slice_rows = 64;
+  const Tensor qkv = g.random({tokens, 3 * dim}, 1, DType::bf16), kv = g.random({text, 2 * dim}, 2, DType::bf16);
+  const auto part = [&](const Tensor& x, int64_t i) { return as_heads(x, i * dim, dim / width, width); };
+  const auto wide = [&](const Heads& x) {
+    const Tensor dense = g.c.empty({x.tokens, x.heads, width}, DType::bf16);
+    copy_heads(g.c, x, as_heads(dense, width));
+    return as_heads(cast(g.c, dense, DType::f32), width);
+  };
+  const auto one = [&](const char* name, const Heads& k, const Heads& v, int runs) {
+    const Heads q = part(qkv, 0);
+    Scope scope(g.c.scratch());
+    const double ms = median_ms(g, runs, [&] {
+      Scope each(g.c.scratch());
+      zoetrope::attention(g.c, q, k, v);
+    });
+    const double flops = 4.0 * static_cast<double>(q.tokens * k.tokens * dim);
+    line(name, ms, "ms", cat(flops / ms / 1e9, " TFLOP/s"));
+    const Tensor o = zoetrope::attention(g.c, q, k, v).o;
+    const int64_t at = tokens / 2;
+    const Partial want = zoetrope::attention(g.c, wide(slice(q, at, at + slice_rows)), wide(k), wide(v));
+    within(cat(name, ", 64 queries against fp32"),
+           relative_l2(host_of(g.c, o.rows(at, at + slice_rows)), host_of(g.c, want.o)), 6e-3);
+  };
+  one("self-attention", part(qkv, 1), part(qkv, 2), 10);
+  one("cross-attention", part(kv, 0), part(kv, 1), 10);
+  plans(g);
+}
+
+// ---- VAE --------------------------------------------------------------------------------------------------------
+
+size_t used() {
+  size_t free = 0, all = 0;
+  check(cudaMemGetInfo(&free, &all));
+  return all - free;
+}
+
+// The first `count` latent frames; the video lies in `video`, unless that is undefined.
+void decode(Gpu& g, const WanVaeDecoder& decoder, const Tensor& latents, int64_t count, const Tensor& video) {
+  Scope once(g.c.request());
+  WanVaeDecoder::Stream stream(decoder);
+  int64_t at = 0;
+  for (int64_t t = 0; t < count; ++t) {
+    Scope scope(g.c.scratch());
+    const Tensor some = stream.decode_next(g.c, latents.rows(t, t + 1));
+    if (video.defined()) copy(g.c, some, video.rows(at, at + some.dim(0)));
+    at += some.dim(0);
+  }
+}
+
+void vae(Gpu& g) {
+  const size_t before = used();
+  const WanVaeConfig config = wan_vae_config(Json::object());
+  nn::Random weights(3, &g.pool);
+  const Tensor latents = g.random({frames, rows, columns, config.z_dim}, 4, DType::f32);
+  const WanVaeDecoder decoder(g.c, config, weights, DType::bf16);
+  const Tensor video = g.c.empty({config.frames_of(frames), 8 * rows, 8 * columns, 3}, DType::bf16, g.c.request());
+  Watch watch(g.stream());
+  std::vector<double> all;
+  for (int i = -1; i < 3; ++i) {
+    watch.start();
+    decode(g, decoder, latents, frames, video);
+    watch.stop();
+    (i < 0 ? (void)line("vae first", watch.ms(), "ms", "with the choice of plans") : all.push_back(watch.ms()));
+  }
+  const Spread s = spread(all);
+  line("vae", s.median, "ms", range(s, all.size(), ", 20 latent frames to 77 of 1280x720, with the whole video"));
+  line("vae memory", static_cast<double>(used() - before) / (1 << 30), "GiB",
+       cat("weights, scratch, histories, video; ", static_cast<double>(before) / (1 << 30), " GiB before it"));
+  line("vae rms", rms_of("vae", host_of(g.c, video)), "", "");
+
+  print("vae", profiled(g, [&] { decode(g, decoder, latents, 4, {}); }));
+  plans(g);
+
+  const std::vector<float> first = host_of(g.c, video.rows(0, 5));
+  const WanVaeDecoder exact(g.c, config, weights, DType::f32, "check");
+  const Tensor want = g.c.empty({5, 8 * rows, 8 * columns, 3}, DType::f32, g.c.request());
+  decode(g, exact, latents, 2, want);
+  within("vae, 5 frames, bf16 against fp32", relative_l2(first, host_of(g.c, want)), 3e-2);
+}
+
+void run(const std::string& what) {
+  Gpu g;
+  const CudaFacts facts = cuda_devices().at(0);
+  std::printf("device | %s | sm_%d | driver %s | runtime %s | cublas %s | cudnn %s\n", facts.name.c_str(),
+              facts.capability, facts.driver.c_str(), facts.runtime.c_str(), facts.cublas.c_str(), facts.cudnn.c_str());
+  if (what == "block") return block(g);
+  if (what == "products") return products(g);
+  if (what == "attention") return attention(g);
+  if (what == "vae") return vae(g);
+  if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16});
+  fail(Code::invalid, "cuda_bench block|products|attention|vae|depth");
+}
+
+}  // namespace
+}  // namespace zoetrope
+
+int main(int count, char** words) {
+  try {
+    zoetrope::run(count == 2 ? words[1] : "");
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::printf("bench | failed | 0 | | %s\n", error.what());
+    return 1;
+  }
+}
