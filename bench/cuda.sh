@@ -33,6 +33,33 @@ step block 110 python3 peers/cuda.py block --ours "$OUT/ours"
 if ! grep -q '^bench | block | ' "$OUT/block.log"; then step block_alone 60 "$OUT/ours" block; fi
 step vae 90 python3 peers/cuda.py vae --ours "$OUT/ours"
 if ! grep -q '^bench | vae | ' "$OUT/vae.log"; then step vae_alone 60 "$OUT/ours" vae; fi
+if [ -f program.tar.xz ] && [ -d "${MODEL:-../models/shapes}" ]; then
+  program=$(mktemp -d)
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' program.tar.xz "$program"
+  for device in cuda cpu; do
+    for dtype in fp32 bf16; do
+      step "generate_${device}_$dtype" 40 env "LD_LIBRARY_PATH=$program:$libraries" "$program/zoetrope" generate --device $device --dtype $dtype \
+        --model "${MODEL:-../models/shapes}" --prompt "a big red circle moves right on a white background" --seed 1 --out "$OUT/$device-$dtype/" \
+        --report "$OUT/$device-$dtype.json"
+      tail -2 "$OUT/generate_${device}_$dtype.log"
+    done
+  done
+  python3 - "$OUT" <<'P'
+import glob, json, os, sys
+import numpy as np
+from PIL import Image
+frames = lambda folder: np.stack([np.asarray(Image.open(f), dtype=np.float64) for f in sorted(glob.glob(os.path.join(folder, "**", "*.png"), recursive=True))])
+for dtype in ("fp32", "bf16"):
+    try:
+        a, b = (frames(os.path.join(sys.argv[1], f"{d}-{dtype}")) for d in ("cpu", "cuda"))
+        error = ((a - b) ** 2).mean()
+        times = {d: json.load(open(os.path.join(sys.argv[1], f"{d}-{dtype}.json"))).get("timings_s") for d in ("cpu", "cuda")}
+        print(f"generate {dtype}: {a.shape} frames, cuda against cpu PSNR {10 * np.log10(255**2 / error) if error else np.inf:.1f} dB, spread {b.std():.1f}; {times}")
+    except Exception as e:
+        print(f"generate {dtype}: {type(e).__name__}: {e}")
+P
+  rm -rf "$program"
+fi
 step raw 70 python3 peers/cuda.py raw --ours "$OUT/ours"
 step depth 80 "$OUT/ours" depth
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)

@@ -15,12 +15,16 @@ if [ -x "$build/bin/cuda_bench" ]; then
   strip "$out/cuda_bench"
 fi
 strip "$out/test_cuda"
+libraries() { ldd "$1" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc\.so|libm\.so|libstdc|libgcc_s|libpthread|libdl|librt|libcu|libnv|ld-)'; }
+if [ -x "$build/bin/zoetrope" ]; then  # for bench.sh, packed: oneDNN and ICU are large
+  program=$(mktemp -d)
+  libraries "$build/bin/zoetrope" | xargs cp -Lt "$program"
+  cp "$build/bin/zoetrope" "$program/"
+  strip "$program/zoetrope"
+  tar -C "$program" -c . | xz -T0 -6 >"$out/program.tar.xz"
+  rm -r "$program"
+fi
 rm -rf "$out/golden"
 cp -r "$build/golden" "$out/"
-ldd "$build/bin/test_cuda" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
-  case $(basename "$library") in
-    libc.so* | libm.so* | libstdc++.so* | libgcc_s.so* | libpthread* | libdl* | librt* | libcu* | libnv* | ld-*) ;;
-    *) cp "$library" "$out/" ;;
-  esac
-done
+libraries "$build/bin/test_cuda" | xargs cp -Lt "$out"
 du -sh "$out"
