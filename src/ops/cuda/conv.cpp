@@ -1,8 +1,7 @@
 // conv: cuDNN for bf16 with input channels in eights, channels last; few outputs (3 colours) are padded with zeros and
-// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. With a tensor to add, the
-// library leaves fp32 sums and our kernel finishes them: it offers no fused plan that keeps its bits. fp32, odd channel
-// counts and shapes for which there is no such plan at all are unfolded into rows of a product: exact fp32 sums, and
-// bits that depend on the pixel's inputs alone, for any shape.
+// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. fp32, odd channel counts
+// and shapes for which the library has no plan that keeps its bits are unfolded into rows of a product: exact fp32
+// sums, and bits that depend on the pixel's inputs alone, for any shape.
 #include <algorithm>
 
 #include "ops/cuda/cuda_backend.h"
@@ -68,52 +67,36 @@ class Conv {
     return o_.top == o_.bottom && o_.left == o_.right && o_.top >= 0 && o_.left >= 0 && !o_.upsample2;
   }
 
+  // A kernel without depth takes one frame a call, so that the plan cannot depend on how many there are: with four
+  // frames the library has none that keeps its bits. The same for `add`: the rounded sum and it are added, as the
+  // reference does, since the library fuses no addition into such a plan, nor leaves fp32 sums.
   bool by_library() {
-    if (symmetric()) {
-      const int64_t most = add_.defined() ? room / (frame() * 4) : y_.dim(0);
-      if (most > 0) return by_frames(most);
-    }
-    const int64_t columns = x_.dim(2) * (o_.upsample2 ? 2 : 1) + o_.left + o_.right, kh = w_.dim(2);
-    const int64_t row_bytes = x_.dim(0) * columns * x_.dim(3) * bytes_of(x_.dtype());
-    const int64_t sums = add_.defined() ? y_.dim(0) * y_.dim(2) * y_.dim(3) * 4 : 0;  // of a row of y
-    const int64_t rest = room - kh * row_bytes - 256;
-    const int64_t most = rest / (row_bytes * o_.stride + sums);  // rows of y a band
+    const int64_t depth = w_.dim(1), each = depth == 1 ? 1 : y_.dim(0);
+    for (int64_t t = 0; t < y_.dim(0); t += each)
+      if (!some_frames(x_.rows(t, t + each + depth - 1), t, each)) return false;
+    if (add_.defined()) cuda::add(stream_, y_, add_);
+    return true;
+  }
+
+  // Frames [first, first + count) of y, out of those of x that they need.
+  bool some_frames(const Tensor& x, int64_t first, int64_t count) {
+    if (symmetric()) return convolve(x, {first, count, 0, y_.dim(1)}, o_.top, o_.left);
+    const int64_t columns = x.dim(2) * (o_.upsample2 ? 2 : 1) + o_.left + o_.right, kh = w_.dim(2);
+    const int64_t row_bytes = x.dim(0) * columns * x.dim(3) * bytes_of(x.dtype());
+    const int64_t most = (room / row_bytes - kh) / o_.stride + 1;  // rows of y a band
     if (most < 1) return false;
-    for (int64_t from = 0; from < y_.dim(1); from += most)
-      if (!one_band(from, std::min(most, y_.dim(1) - from), columns)) return false;
-    return true;
-  }
-
-  bool one_band(int64_t from, int64_t count, int64_t columns) {
-    const int64_t rows = (count - 1) * o_.stride + w_.dim(2);
-    const Tensor padded(work_ + Dnn::workspace, {x_.dim(0), rows, columns, x_.dim(3)}, x_.dtype());
-    pad_rows(stream_, x_, look_, from * o_.stride, rows, padded.raw());
-    return one_part(padded, {0, y_.dim(0), from, count}, 0, 0, work_ + Dnn::workspace + round_up(padded.bytes(), 256));
-  }
-
-  // x: what this part of y needs, `top` and `left` zeros around it. `spare` holds fp32 sums of the part.
-  bool one_part(const Tensor& x, const Part& part, int top, int left, std::byte* spare) {
-    const Tensor y = part.of(y_);
-    if (!add_.defined()) return dnn_.convolve(stream_, {x, w_, b_, y, frame(), top, left, o_.stride}, work_);
-    const Tensor sums(spare, y.shape(), DType::f32);
-    const int64_t pixels = y.dim(1) * y.dim(2), outputs = y.dim(3);
-    if (!dnn_.convolve(stream_, {x, w_, b_, sums, pixels * outputs, top, left, o_.stride}, work_)) return false;
-    for (int64_t t = 0; t < part.frames; ++t) {
-      const Part one{part.first + t, 1, part.row, part.rows};
-      finish(stream_, sums.row(t).data<float>(), {}, Finish::none, one.of(add_).view({pixels, outputs}),
-             one.of(y_).view({pixels, outputs}));
+    for (int64_t from = 0; from < y_.dim(1); from += most) {
+      const Part band{first, count, from, std::min(most, y_.dim(1) - from)};
+      const int64_t rows = (band.rows - 1) * o_.stride + kh;
+      const Tensor padded(work_ + Dnn::workspace, {x.dim(0), rows, columns, x.dim(3)}, x.dtype());
+      pad_rows(stream_, x, look_, from * o_.stride, rows, padded.raw());
+      if (!convolve(padded, band, 0, 0)) return false;
     }
     return true;
   }
 
-  bool by_frames(int64_t most) {
-    for (int64_t from = 0; from < y_.dim(0); from += most) {
-      const int64_t count = std::min(most, y_.dim(0) - from);
-      if (!one_part(x_.rows(from, from + count + w_.dim(1) - 1), {from, count, 0, y_.dim(1)}, o_.top, o_.left,
-                    work_ + Dnn::workspace))
-        return false;
-    }
-    return true;
+  bool convolve(const Tensor& x, const Part& part, int top, int left) {
+    return dnn_.convolve(stream_, {x, w_, b_, part.of(y_), frame(), top, left, o_.stride}, work_);
   }
 
   // Outputs padded to eight: weights and bias behind the library's workspace, then the padded result, some frames at a

@@ -28,7 +28,7 @@ class Dnn {
                  const Partial& out, void* work);
 
   // A convolution of bf16 frames, channels last, in strides of their own: x [T + kt - 1, H, W, I] with zeros around
-  // (`rows`, `columns` on both sides), y [T, H', W', O] (bf16, or fp32 sums) whose frames lie y_frame elements apart.
+  // (`rows`, `columns` on both sides), y [T, H', W', O] whose frames lie y_frame elements apart.
   // Bias (bf16 or fp32) may be undefined. false: no plan that keeps a pixel's bits in every cut of the picture.
   struct Convolution {
     Tensor x, w, bias, y;
