@@ -171,7 +171,7 @@ TEST(Library, ConvolutionsMatchTheUnfoldedProduct) {
       dev.poison_scratch(16u << 20);
       const Tensor y = conv(dev, x, w, b, o, add);
       EXPECT_LE(relative_l2(y, want), 2.5e-3);
-      expect_near(y, values_of(want), 0x1p-8);
+      expect_near(y, values_of(want), more ? 0x1p-7 : 0x1p-8);  // with `add` rounded twice
     }
 }
 

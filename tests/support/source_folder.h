@@ -1,12 +1,16 @@
-// The repository: where this program was built or, where it was carried to another machine, the folder it runs in.
+// The repository: where this program was built or, on another machine, the folder above the program that holds models.
 #pragma once
 #include <filesystem>
 
 namespace zoetrope {
 
 inline std::filesystem::path source_folder() {
-  const std::filesystem::path built = ZOETROPE_SOURCE_DIR;
-  return std::filesystem::exists(built) ? built : std::filesystem::current_path();
+  std::filesystem::path folder = ZOETROPE_SOURCE_DIR;
+  if (std::filesystem::exists(folder)) return folder;
+  folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+  while (!std::filesystem::exists(folder / "models/shapes") && folder.has_relative_path())
+    folder = folder.parent_path();
+  return folder;
 }
 
 }  // namespace zoetrope
