@@ -80,7 +80,6 @@ void DecodeStage::run(Ctx& c, const Request& request, const Tensor& latents, con
                       FrameSink& sink) const {
   const Waiting waiting(mesh_.world().waits(), Wait::vae_chunk);
   const Stopwatch watch;
-  Scope slots(c.exchange());  // what the parts of a frame exchange, as long as this video
   Clip clip(*this, request, sink);
   for (int64_t t = 0; t < latents.dim(0); ++t) {
     hooks.check();
