@@ -178,6 +178,8 @@ TEST(Pool, BeginsNoPieceOnceAStopWasAskedFor) {
     std::atomic<int> began = 0;
     const auto body = [&](int64_t i, int64_t) {
       ++began;
+      while (i > 50 && !source.stop_requested())
+        std::this_thread::yield();  // or they are all done before piece 50 begins
       if (i != 50) return;
       while (began < 51) std::this_thread::yield();  // others may have been handed an earlier piece and not begun it
       source.request_stop();

@@ -101,7 +101,7 @@ TEST(Slab, RefusesWhatIsNotItsPart) {
   EXPECT_EQ(words([] {
               Ranks(2).run([](Ctx& c, Comm& world) {
                 Slot slot(c.exchange());
-                Slab(world, VaeSplit::width, 5).gather(c, filled(c, {1, 2, 4, 3}, 1, DType::f32), slot);
+                Slab(world, VaeSplit::width, 6).gather(c, filled(c, {1, 2, 4, 3}, 1, DType::f32), slot);
               });
             }).substr(8),
             "slab: [1, 2, 4, 3] is not a part of 3 lines");
