@@ -31,7 +31,7 @@ const Cost& DryRuns::of(const Request& request) {
     std::rotate(last_.begin(), found, found + 1);
     return last_.front().second;
   }
-  Cost cost = dry_run(source_, request, scheduler_config(source_, request), traits_, dtype_, vae_dtype_, at_);
+  Cost cost = dry_run(source_, request, traits_, dtype_, vae_dtype_, at_);
   ++made_;
   last_.emplace_front(std::move(shape), std::move(cost));
   if (last_.size() > kept) last_.pop_back();

@@ -9,10 +9,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "comm/dry/world.h"
-#include "core/dry_rank.h"
 #include "pipeline/dry_forward.h"
-#include "pipeline/text_to_video.h"
 
 namespace zoetrope {
 
@@ -55,21 +52,13 @@ int64_t MemoryNeed::total() const {
   return sum;
 }
 
-Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
-             DType dtype, DType vae_dtype, const MeshRank& at) {
+Cost dry_run(const ModelSource& source, const Request& request, const Traits& traits, DType dtype, DType vae_dtype,
+             const MeshRank& at) {
   DryRank dry(traits);
   SharedWeights shared;
   dry.rank.shared = &shared;
   Ctx& c = dry.c;
-  DryWorld world(at.rank, at.layout.shape.world());
-  const auto comm = world.comm();
-  const Mesh mesh(*comm, at.layout.shape);
-  TextToVideo pipeline(c, source, dtype, vae_dtype, {}, &mesh, at.layout.forms);
-  // Both prompts at their longest: the promise must hold for any.
-  PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
-  if (request.guided()) ids.negative = ids.positive;
-  NoFrames sink;
-  pipeline.run(c, request, scheduler, ids, {}, sink);
+  dry_video(dry, source, request, dtype, vae_dtype, at.layout, at.rank);
 
   Cost cost;
   for (const SharedWeights::Held& held : shared.held())

@@ -35,8 +35,8 @@ struct MeshRank {
   int rank = 0;
 };
 
-Cost dry_run(const ModelSource& source, const Request& request, const SchedulerConfig& scheduler, const Traits& traits,
-             DType dtype, DType vae_dtype, const MeshRank& at = {});
+Cost dry_run(const ModelSource& source, const Request& request, const Traits& traits, DType dtype, DType vae_dtype,
+             const MeshRank& at = {});
 
 int64_t available_memory();  // bytes that the host has left and a limit on addresses (ulimit -v) leaves
 // Error(out_of_memory) with one line: what is needed, by region, and what there is.

@@ -92,7 +92,7 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
     result.cost = dry_runs_.of(task.request);
   });
   // A stop may have ended the last load on some ranks only.
-  const int64_t free = on_cuda() ? static_cast<int64_t>(cuda_devices()[0].free) : available_memory();
+  const int64_t free = on_cuda() ? static_cast<int64_t>(cuda_free_memory(*backend_)) : available_memory();
   if (!check_hosts(c_, *world_, result.cost, pipeline_ != nullptr, free)) load(hooks);
   result.load_seconds = watch.seconds();
 

@@ -25,14 +25,6 @@ Json versions_report() {
           {"nccl", nullptr}};
 }
 
-Json collectives_report(const Collectives& collectives) {
-  Json report = Json::object();
-  for (const auto& [axis, verbs] : collectives)
-    for (const auto& [verb, traffic] : verbs)
-      report[axis][name(verb)] = {{"count", traffic.calls}, {"bytes", traffic.bytes}};
-  return report;
-}
-
 Json job_report(const EngineConfig& config, const Request& request, const RankResult& result, double total) {
   Json memory = Json::array();
   double flops = 0;
@@ -49,7 +41,7 @@ Json job_report(const EngineConfig& config, const Request& request, const RankRe
                  {"versions", versions_report()},
                  {"timings_s", timings_report(result.facts.timings, result.load_seconds, total)},
                  {"peak_memory_bytes", memory},
-                 {"collectives", collectives_report(result.facts.forward)},
+                 {"collectives", Json(as_json(result.facts.forward))},
                  {"flops", {{"forward", result.cost.forward_flops}, {"total", flops}}}});
   return report;
 }

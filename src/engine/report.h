@@ -8,7 +8,6 @@ namespace zoetrope {
 Json memory_report(const Rank& rank);
 Json versions_report();
 Json timings_report(const Timings& timings, double load, double total);
-Json collectives_report(const Collectives& collectives);  // {axis: {verb: {count, bytes}}}
 // All that the ranks know about a job; where it ran and what came out is added by the engine.
 Json job_report(const EngineConfig& config, const Request& request, const RankResult& result, double total);
 

@@ -11,6 +11,14 @@ Collectives count(const std::vector<Record>& log) {
   return all;
 }
 
+OrderedJson as_json(const Collectives& collectives) {
+  OrderedJson all = OrderedJson::object();
+  for (const auto& [axis, verbs] : collectives)
+    for (const auto& [verb, traffic] : verbs)
+      all[axis][name(verb)] = {{"count", traffic.calls}, {"bytes", traffic.bytes}};
+  return all;
+}
+
 Collectives collectives_of(const Mesh& mesh) {
   Collectives all;
   for (const Comm* comm :

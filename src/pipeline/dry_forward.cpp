@@ -1,11 +1,34 @@
 #include "pipeline/dry_forward.h"
 
 #include "comm/dry/world.h"
-#include "core/dry_rank.h"
 #include "models/wan/transformer.h"
 #include "models/wan_vae/config.h"
+#include "pipeline/facts.h"
+#include "pipeline/text_to_video.h"
 
 namespace zoetrope {
+namespace {
+
+PromptIds longest_prompts(const Request& request) {
+  PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
+  if (request.guided()) ids.negative = ids.positive;
+  return ids;
+}
+
+}  // namespace
+
+DryVideo dry_video(DryRank& dry, const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
+                   const Layout& layout, int rank) {
+  DryWorld world(rank, layout.shape.world());
+  const auto comm = world.comm();
+  const Mesh mesh(*comm, layout.shape, mesh_heads(source));
+  TextToVideo pipeline(dry.c, source, dtype, vae_dtype, {}, &mesh, layout.forms);
+  world.clear();
+  NoFrames sink;
+  const RunFacts facts =
+      pipeline.run(dry.c, request, scheduler_config(source, request), longest_prompts(request), {}, sink);
+  return {facts.forward, count(world.log())};
+}
 
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
                        const Layout& layout, int rank) {

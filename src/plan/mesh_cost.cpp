@@ -1,11 +1,9 @@
 #include "plan/mesh_cost.h"
 
+#include <utility>
+
 #include "base/error.h"
-#include "comm/dry/world.h"
-#include "core/dry_rank.h"
 #include "pipeline/dry_forward.h"
-#include "pipeline/facts.h"
-#include "pipeline/text_to_video.h"
 
 namespace zoetrope {
 namespace {
@@ -14,30 +12,16 @@ constexpr int most_ranks = 4096;  // one after the other, 0.1 s each
 
 int64_t peak(const Region& region) { return static_cast<int64_t>(region.peak()); }
 
-PromptIds longest_prompts(const Request& request) {
-  PromptIds ids{std::vector<int32_t>(WanConfig::text_rows, 1), {}};
-  if (request.guided()) ids.negative = ids.positive;
-  return ids;
-}
-
 RankCost run_dry(const ModelSource& source, const MeshCost& cost, const Traits& traits, int number) {
   DryRank dry(traits);
   Ctx& c = dry.c;
-  const MeshShape& shape = cost.layout.shape;
-  DryWorld world(number, shape.world());
-  const auto comm = world.comm();
-  const Mesh mesh(*comm, shape, mesh_heads(source));
-  TextToVideo pipeline(c, source, cost.dtype, cost.vae_dtype, {}, &mesh, cost.layout.forms);
-  world.clear();
-  NoFrames sink;
-  const RunFacts facts =
-      pipeline.run(c, cost.request, scheduler_config(source, cost.request), longest_prompts(cost.request), {}, sink);
+  DryVideo video = dry_video(dry, source, cost.request, cost.dtype, cost.vae_dtype, cost.layout, number);
   RankCost rank;
   for (const auto& [component, part] : source.parts)
     if (const int64_t bytes = peak(c.weights(component)); bytes > 0) rank.weights[component] = bytes;
   rank.request = peak(c.request()), rank.scratch = peak(c.scratch()), rank.exchange = peak(c.exchange());
   rank.flops = flops_of(dry.rank.counts);
-  rank.forward = facts.forward, rank.whole = count(world.log());
+  rank.forward = std::move(video.forward), rank.whole = std::move(video.whole);
   return rank;
 }
 

@@ -40,14 +40,6 @@ std::string text_of(const std::vector<int>& ranks) {
   return text;
 }
 
-OrderedJson as_json(const Collectives& collectives) {
-  OrderedJson all = OrderedJson::object();
-  for (const auto& [axis, verbs] : collectives)
-    for (const auto& [verb, traffic] : verbs)
-      all[axis][name(verb)] = {{"count", traffic.calls}, {"bytes", traffic.bytes}};
-  return all;
-}
-
 OrderedJson memory_of(const RankCost& cost) {
   return {{"weights", cost.weights},
           {"request", cost.request},

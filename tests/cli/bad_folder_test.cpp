@@ -66,6 +66,14 @@ struct BadFolder : Refused {
   std::string bytes(const std::string& part) const { return read_file(weights(part), 64u << 20); }
   void put(const std::string& part, std::string_view text) const { write_file(weights(part), text); }
   void expect_bad(const std::string& words) { expect(generate(model, out), words); }
+
+  // inspect says it, too.
+  void expect_bad_and_inspected(const std::string& words) {
+    expect_bad(words);
+    const Ran inspected = zoetrope({"inspect", model});
+    EXPECT_EQ(inspected.status, 2);
+    EXPECT_TRUE(inspected.out.ends_with("problem: " + words + "\n")) << inspected.out;
+  }
 };
 
 std::string with_header(const std::string& header, size_t data) {
@@ -191,10 +199,7 @@ TEST_F(BadFolder, WhoseEmbeddingHoldsOnlyZeros) {
   const std::string words = weights("text_encoder") +
                             ": text_encoder: the embedding table holds only zeros (1 tried (shared.weight)); the file "
                             "was saved without it, download it again";
-  expect_bad(words);
-  const Ran inspected = zoetrope({"inspect", model});
-  EXPECT_EQ(inspected.status, 2);
-  EXPECT_TRUE(inspected.out.ends_with("problem: " + words + "\n")) << inspected.out;
+  expect_bad_and_inspected(words);
 }
 
 TEST_F(BadFolder, WhoseTokenizerIsAnotherModels) {
@@ -206,10 +211,7 @@ TEST_F(BadFolder, WhoseTokenizerIsAnotherModels) {
   const std::string words =
       cat(model, "/tokenizer: gives token ids up to ", Tokenizer::open(model + "/tokenizer")->ids() - 1,
           ", the embedding table of ", weights("text_encoder"), " has 100 rows; take both from one repository");
-  expect_bad(words);
-  const Ran inspected = zoetrope({"inspect", model});
-  EXPECT_EQ(inspected.status, 2);
-  EXPECT_TRUE(inspected.out.ends_with("problem: " + words + "\n")) << inspected.out;
+  expect_bad_and_inspected(words);
 }
 
 // The VAE comes last: nothing of a denoise may come before these words. Exit 2, not the 4 of a result that is not

@@ -15,7 +15,7 @@ namespace {
 MemoryNeed predicted(const std::string& kind, const Ask& ask, DType type) {
   const ModelSource source = open_model_folder(toy_folder(kind));
   const Request request = resolve(ask, model_info(source), 0);
-  return dry_run(source, request, scheduler_config(source, request), cpu_traits(), type, type).memory;
+  return dry_run(source, request, cpu_traits(), type, type).memory;
 }
 
 MemoryNeed measured(const std::string& kind, const Ask& ask, DType type) {
@@ -164,7 +164,7 @@ TEST(DryRuns, AreTheSameAsNewOnes) {
   DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
   runs.of(request);
   const Cost& kept = runs.of(request);
-  const Cost fresh = dry_run(source, request, scheduler_config(source, request), cpu_traits(), DType::f32, DType::f32);
+  const Cost fresh = dry_run(source, request, cpu_traits(), DType::f32, DType::f32);
   EXPECT_EQ(kept.memory.total(), fresh.memory.total());
   EXPECT_EQ(kept.forward_flops, fresh.forward_flops);
   EXPECT_EQ(kept.total_flops, fresh.total_flops);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "base/calls.h"
 #include "base/error.h"
 #include "ops/cpu/tiles.h"
 
@@ -23,10 +24,6 @@ void check(dnnl_status_t status, const char* what) {
        static_cast<int>(status));
 }
 
-template <auto Destroy>
-struct Calls {
-  void operator()(auto* handle) const { Destroy(handle); }
-};
 using Engine = std::unique_ptr<dnnl_engine, Calls<dnnl_engine_destroy>>;
 using Attributes = std::unique_ptr<dnnl_primitive_attr, Calls<dnnl_primitive_attr_destroy>>;
 using PostOps = std::unique_ptr<dnnl_post_ops, Calls<dnnl_post_ops_destroy>>;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/with_type.h"
 
 // Sanitized builds have the plain form only: their runtimes are not up yet when a clone is chosen.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -20,15 +21,6 @@ inline float load(float x) { return x; }
 inline float load(bf16 x) { return static_cast<float>(x); }
 inline void store(float& y, float value) { y = value; }
 inline void store(bf16& y, float value) { y = bf16(value); }
-
-// Calls f(float{}) or f(bf16{}), by type.
-template <class F>
-void with_type(DType type, F f) {
-  if (type == DType::bf16)
-    f(bf16{});
-  else
-    f(float{});
-}
 
 // to[i] = from[i] as fp32.
 template <class X>

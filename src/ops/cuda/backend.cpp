@@ -57,6 +57,21 @@ void prepare_cuda(Rank& rank, Backend& backend) {
 
 void use_cuda_thread(Backend& backend) { cuda::check(cudaSetDevice(cuda::of(backend).device())); }
 
+namespace {
+
+size_t free_memory() {  // of the current device
+  size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+}  // namespace
+
+size_t cuda_free_memory(Backend& backend) {
+  use_cuda_thread(backend);
+  return free_memory();
+}
+
 std::vector<CudaFacts> cuda_devices() {
   cuda::require_driver();
   int count = 0, current = 0;
@@ -66,8 +81,7 @@ std::vector<CudaFacts> cuda_devices() {
   for (int i = 0; i < count; ++i) {
     all.push_back(cuda::facts(i));
     cuda::check(cudaSetDevice(i));
-    size_t total = 0;
-    cuda::check(cudaMemGetInfo(&all.back().free, &total));
+    all.back().free = free_memory();
   }
   cuda::check(cudaSetDevice(current));
   return all;

@@ -33,6 +33,9 @@ struct CudaFacts {
 // One per GPU. Fails in the same words as make_cuda_backend where none can be used.
 std::vector<CudaFacts> cuda_devices();
 
+// Bytes that nobody has taken on a back end's GPU now.
+size_t cuda_free_memory(Backend& backend);
+
 // The library plans a back end has chosen so far, "conv 384x384 k3x3x3 ...: eng9_k2=...", for reports and tests.
 std::vector<std::string> cuda_plans(Backend& backend);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/tensor.h"
+#include "core/with_type.h"
 
 namespace zoetrope::cuda {
 
@@ -100,14 +101,6 @@ __device__ inline float group_sum(float x, int lanes) {
   return x;
 }
 
-// Calls f(float{}) or f(bf16{}), by type.
-template <class F>
-void with_type(DType type, F f) {
-  if (type == DType::bf16)
-    f(bf16{});
-  else
-    f(float{});
-}
 template <class T>
 T* pointer(const Tensor& x) {
   return static_cast<T*>(x.raw());

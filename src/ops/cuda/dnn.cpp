@@ -232,15 +232,15 @@ Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
                                      .set_padding(axes(0, c.rows, c.columns))
                                      .set_stride(axes(1, c.stride, c.stride))
                                      .set_dilation(axes(1, 1, 1)));
-  const auto plus = [&](const TensorPtr& more, const char* name) {
-    y->set_data_type(fe::DataType_t::FLOAT);  // not rounded in between
-    y = graph.pointwise(y, more, fe::graph::Pointwise_attributes().set_name(name).set_mode(fe::PointwiseMode_t::ADD));
-  };
   const Dims y_dims = dims(1, out, t, rows, columns), y_strides = strides(t * c.y_frame, out, c.y_frame, columns);
-  if (c.bias.defined())
-    plus(input(graph, "bias", bias_uid, c.bias.dtype(), volume ? Dims{1, out, 1, 1, 1} : Dims{1, out, 1, 1},
-               volume ? Dims{out, 1, out, out, out} : Dims{out, 1, out, out}),
-         "plus_bias");
+  if (c.bias.defined()) {
+    const auto bias =
+        input(graph, "bias", bias_uid, c.bias.dtype(), volume ? Dims{1, out, 1, 1, 1} : Dims{1, out, 1, 1},
+              volume ? Dims{out, 1, out, out, out} : Dims{out, 1, out, out});
+    y->set_data_type(fe::DataType_t::FLOAT);  // not rounded in between
+    y = graph.pointwise(y, bias,
+                        fe::graph::Pointwise_attributes().set_name("plus_bias").set_mode(fe::PointwiseMode_t::ADD));
+  }
   output(y, y_uid, type_of(c.y.dtype()), y_dims, y_strides);
 
   const cudnnHandle_t handle = library(stream).handle;

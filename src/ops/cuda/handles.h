@@ -4,15 +4,10 @@
 
 #include <memory>
 
+#include "base/calls.h"
+
 namespace zoetrope::cuda {
 
-template <auto Destroy>
-struct Calls {
-  template <class T>
-  void operator()(T* handle) const {
-    Destroy(handle);
-  }
-};
 using StreamHandle = std::unique_ptr<CUstream_st, Calls<cudaStreamDestroy>>;
 using EventHandle = std::unique_ptr<CUevent_st, Calls<cudaEventDestroy>>;
 using GraphHandle = std::unique_ptr<CUgraph_st, Calls<cudaGraphDestroy>>;

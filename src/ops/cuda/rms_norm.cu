@@ -5,17 +5,8 @@
 namespace zoetrope::cuda {
 namespace {
 
-struct RmsNorm {
-  Channels w;
-  Inverse mean;
-  float inverse = 0;
-
-  __device__ void statistics(const Lane& lane, const float* v) { inverse = mean.of(lane, v); }
-  __device__ void apply(const Lane& lane, int64_t i, float* v) const {
-    float gain[8];
-    w.load(i, lane.n, true, gain);
-    for (int j = 0; j < 8; ++j) v[j] = v[j] * inverse * gain[j];
-  }
+struct RmsNorm : ScaledRow {
+  __device__ void apply(const Lane& lane, int64_t i, float* v) const { scale(lane, i, v); }
 };
 
 template <class X>
@@ -30,7 +21,7 @@ __global__ void __launch_bounds__(1024) sums_kernel(const X* x, RowShape shape, 
 
 void rms_norm(cudaStream_t s, const Tensor& x, const Tensor& w, float eps, const Tensor& sums, int64_t columns,
               const Tensor& y) {
-  for_rows(s, x, y, RmsNorm{Channels(w), Inverse(eps, sums, columns)});
+  for_rows(s, x, y, RmsNorm{{Channels(w), Inverse(eps, sums, columns)}});
 }
 
 void square_sums(cudaStream_t s, const Heads& x, const Tensor& sums) {

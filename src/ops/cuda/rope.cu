@@ -65,20 +65,14 @@ __global__ void rope_kernel(X* x, int64_t row, int64_t tokens, int heads, int wi
 
 // Norm of a row (all heads of a token, or one head), then adjacent pairs turned: both of a pair lie in one thread.
 template <class Y>
-struct NormRope {
-  Channels w;
-  Inverse mean;
+struct NormRope : ScaledRow {
   bool rotate;
   int width;
   int64_t inner;  // rows a token
   Angles angles;
-  float inverse = 0;
 
-  __device__ void statistics(const Lane& lane, const float* v) { inverse = mean.of(lane, v); }
   __device__ void apply(const Lane& lane, int64_t i, float* v) const {
-    float gain[8];
-    w.load(i, lane.n, true, gain);
-    for (int j = 0; j < 8; ++j) v[j] = v[j] * inverse * gain[j];
+    scale(lane, i, v);
     if (!rotate) return;
     const Angles::Place place = angles.find(lane.row / inner);
     if (!place.inside) return;
@@ -135,8 +129,11 @@ void norm_rope(cudaStream_t s, const Heads& x, const Tensor& w, float eps, const
   shape.inner = together ? 1 : x.heads, shape.from_stride = x.row, shape.to_stride = out.row;
   with_type(x.dtype(), [&]<class X>(X) {
     with_type(out.dtype(), [&]<class Y>(Y) {
-      const NormRope<Y> op{Channels(w), Inverse(eps, sums, columns),     fused, static_cast<int>(x.width),
-                           shape.inner, fused ? Angles(*grid) : Angles()};
+      const NormRope<Y> op{{Channels(w), Inverse(eps, sums, columns)},
+                           fused,
+                           static_cast<int>(x.width),
+                           shape.inner,
+                           fused ? Angles(*grid) : Angles()};
       launch_rows(s, pointer<const X>(x.buf) + x.at, pointer<Y>(out.buf) + out.at, shape, op);
     });
   });

@@ -146,4 +146,18 @@ struct Moments {
   __device__ float norm(float v) const { return (v - mean) * inverse; }
 };
 
+// A row over its root mean square, times w: the plain norm, and the beginning of the fused one.
+struct ScaledRow {
+  Channels w;
+  Inverse mean;
+  float inverse = 0;
+
+  __device__ void statistics(const Lane& lane, const float* v) { inverse = mean.of(lane, v); }
+  __device__ void scale(const Lane& lane, int64_t i, float* v) const {
+    float gain[8];
+    w.load(i, lane.n, true, gain);
+    for (int j = 0; j < 8; ++j) v[j] = v[j] * inverse * gain[j];
+  }
+};
+
 }  // namespace zoetrope::cuda
