@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/intake.h"
 #include "core/pool.h"
 #include "core/region.h"
 #include "core/stop.h"
@@ -60,7 +61,10 @@ struct Rank {
   std::unique_ptr<Stream> main = inline_stream(), side;  // side is made by the first Fork
   std::function<std::unique_ptr<Stream>()> make_side = thread_stream;
   std::function<std::unique_ptr<Pages>(size_t)> make_pages = host_pages;
-  size_t memory_limit = SIZE_MAX;   // per region
+  size_t memory_limit = SIZE_MAX;  // per region
+  // Where a device converts what files hold: made by the first load, with so many readers. Null: the host does it.
+  std::function<std::unique_ptr<Intake>(int readers)> make_intake;
+  std::unique_ptr<Intake> intake;
   SharedWeights* shared = nullptr;  // with the other ranks of this device; null: this rank shares nothing
   // By component, what this rank uses: one region, or one for each slice that it shares.
   std::map<std::string, std::vector<std::shared_ptr<Region>>> weights;

@@ -130,11 +130,14 @@ void Checkpoint::check(const std::string& name, const Tensor& to, int64_t elemen
 
 namespace {
 
+[[noreturn]] void not_finite(const SafetensorsFile& shard, const TensorEntry& entry, DType as) {
+  fail(Code::invalid, shard.path().string(), ": tensor \"", entry.name, "\" holds values that are not finite",
+       entry.dtype == as ? "" : cat(" as ", as), "; the file is damaged, download it again");
+}
+
 void check_finite(const SafetensorsFile& shard, const TensorEntry& entry, const void* values, DType type,
                   size_t count) {
-  require(all_finite(values, type, count), shard.path().string(), ": tensor \"", entry.name,
-          "\" holds values that are not finite", entry.dtype == type ? "" : cat(" as ", type),
-          "; the file is damaged, download it again");
+  if (!all_finite(values, type, count)) not_finite(shard, entry, type);
 }
 
 // `count` elements of an entry from element `from` on.
@@ -193,6 +196,16 @@ void Checkpoint::read_columns(const std::string& name, int64_t from, int64_t to,
               width);
     check_finite(shard, entry, table.row(static_cast<int64_t>(r)).raw(), out.dtype(), n * width);
   }
+}
+
+void Checkpoint::read_stored(const std::string& name, size_t from, std::span<std::byte> to) const {
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  shard.read(*shard.find(name), from, to);
+}
+
+void Checkpoint::fail_not_finite(const std::string& name, DType as) const {
+  const SafetensorsFile& shard = shards_[at(name).shard];
+  not_finite(shard, *shard.find(name), as);
 }
 
 bool Checkpoint::only_zeros(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class Checkpoint {
   void read_rows(const std::string& name, int64_t from, int64_t to, const Tensor& out) const;
   // Columns [from, to) of a matrix [R, C], as [R, to - from].
   void read_columns(const std::string& name, int64_t from, int64_t to, const Tensor& out) const;
+  // For who converts himself: bytes of a tensor as they are stored, from its byte `from` on; and what read() says of
+  // values that are not finite as `as`.
+  void read_stored(const std::string& name, size_t from, std::span<std::byte> to) const;
+  [[noreturn]] void fail_not_finite(const std::string& name, DType as) const;
   // Reads no further than the first number that is there.
   bool only_zeros(const std::string& name) const;
 

@@ -37,6 +37,8 @@ void channels_last(const T* from, T* to, int64_t out, int64_t in, int64_t kernel
       for (int64_t k = 0; k < kernel; ++k) to[(o * kernel + k) * in_padded + i] = from[(o * in + i) * kernel + k];
 }
 
+constexpr int most_readers = 8;  // of files at the same time: more gain nothing (docs/performance.md)
+
 }  // namespace
 
 Loader::Loader(Ctx& c, std::string component, Parameters& source, DType compute, std::vector<std::string> keep_fp32)
@@ -50,13 +52,15 @@ DType Loader::type_of(const std::string& key) const {
   return std::ranges::any_of(keep_fp32_, keeps) ? DType::f32 : compute_;
 }
 
-void Loader::later(Tensor& into, const Shape& shape, DType type, Fill fill, bool cut) {
-  items_.push_back({&into, shape, type, std::move(fill), cut});
+bool Loader::Item::padded() const {
+  int64_t read = 0;
+  for (const Part& part : parts) read += part.slice.of(part.shape).size();
+  return values.empty() && read < shape.size();
 }
 
 void Loader::tensor(Tensor& into, const std::string& key, const Shape& shape, const Shape& as) {
   expect(key, shape);
-  later(into, as, type_of(key), [=, this](const Tensor& to) { read(key, shape, {}, to); });
+  items_.push_back({&into, as, type_of(key), {{{key}, shape, {}}}});
 }
 
 void Loader::part(Tensor& into, const std::string& key, const Shape& shape, const Slice& part) {
@@ -64,37 +68,24 @@ void Loader::part(Tensor& into, const std::string& key, const Shape& shape, cons
 }
 
 void Loader::stacked(Tensor& into, const std::vector<Entry>& tensors, const Slice& part) {
-  int64_t rows = 0;
-  for (const Entry& tensor : tensors) expect(tensor.key, tensor.shape), rows += part.of(tensor.shape)[0];
   const Entry& first = tensors.front();
-  const bool cut = part != Slice{};
-  if (cut) parts_ += cat(first.key, ' ', part.axis, ':', part.from, '-', part.to, ' ');
-  later(
-      into, part.of(first.shape).with(0, rows), type_of(first.key),
-      [=, this](const Tensor& to) {
-        int64_t from = 0;
-        for (const Entry& tensor : tensors) {
-          const int64_t end = from + part.of(tensor.shape)[0];
-          read(tensor.key, tensor.shape, part, to.rows(from, end));
-          from = end;
-        }
-      },
-      cut);
+  Item item{&into, {}, type_of(first.key), {}};
+  int64_t rows = 0, at = 0;
+  for (const Entry& tensor : tensors) {
+    expect(tensor.key, tensor.shape);
+    item.parts.push_back({{tensor.key}, tensor.shape, part, at});
+    rows += part.of(tensor.shape)[0], at += part.of(tensor.shape).size();
+  }
+  item.shape = part.of(first.shape).with(0, rows);
+  item.cut = part != Slice{};
+  if (item.cut) parts_ += cat(first.key, ' ', part.axis, ':', part.from, '-', part.to, ' ');
+  items_.push_back(std::move(item));
 }
 
 void Loader::permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded) {
   expect(key, shape);
-  later(into, as, type_of(key), [=, this](const Tensor& to) {
-    const int64_t out = shape[0], in = shape[1], kernel = shape.size() / std::max<int64_t>(out * in, 1);
-    std::vector<std::byte> stored(static_cast<size_t>(shape.size() * bytes_of(to.dtype())));
-    const Tensor from(stored.data(), shape, to.dtype());
-    source_.read(key, shape, {}, from);
-    std::memset(to.raw(), 0, static_cast<size_t>(to.bytes()));
-    if (to.dtype() == DType::bf16)
-      channels_last(from.data<bf16>(), to.data<bf16>(), out, in, kernel, in_padded);
-    else
-      channels_last(from.data<float>(), to.data<float>(), out, in, kernel, in_padded);
-  });
+  const int64_t kernel = shape.size() / std::max<int64_t>(shape[0] * shape[1], 1);
+  items_.push_back({&into, as, type_of(key), {{{key}, shape, {}}}, ChannelsLast{shape[1], kernel, in_padded}});
 }
 
 void Loader::conv(Tensor& weight, Tensor& bias, const std::string& prefix, const Shape& shape) {
@@ -102,11 +93,7 @@ void Loader::conv(Tensor& weight, Tensor& bias, const std::string& prefix, const
   const int64_t out = round_up(shape[0], multiple), in = round_up(shape[1], multiple);
   const int64_t frames = shape.rank() == 5 ? shape[2] : 1;
   permuted(weight, prefix + ".weight", shape, {out, frames, shape[-2], shape[-1], in}, in);
-  expect(prefix + ".bias", {shape[0]});
-  later(bias, {out}, type_of(prefix + ".bias"), [=, this](const Tensor& to) {
-    std::memset(to.raw(), 0, static_cast<size_t>(to.bytes()));
-    source_.read(prefix + ".bias", {shape[0]}, {}, to.rows(0, shape[0]));
-  });
+  tensor(bias, prefix + ".bias", {shape[0]}, {out});
 }
 
 void Loader::patch(Tensor& into, const std::string& key, const Shape& shape) {
@@ -120,8 +107,7 @@ void Loader::host(std::vector<float>& into, const std::string& key, const Shape&
 }
 
 void Loader::constant(Tensor& into, const Shape& shape, std::vector<float> values) {
-  later(into, shape, DType::f32,
-        [values = std::move(values)](const Tensor& to) { std::copy(values.begin(), values.end(), to.data<float>()); });
+  items_.push_back({&into, shape, DType::f32, {}, {}, std::move(values)});
 }
 
 // ---- embedding tables -------------------------------------------------------------------------------------------
@@ -142,7 +128,7 @@ void Loader::embedding(Tensor& into, const std::vector<std::string>& keys, int64
   expect(found[0], shape);
   for (size_t i = 1; i < found.size(); ++i) known({found[i], shape});
   tables_.push_back(found);
-  later(into, shape, type_of(found[0]), [=, this](const Tensor& to) { read(filled(found), shape, {}, to); });
+  items_.push_back({&into, shape, type_of(found[0]), {{found, shape, {}}}});
 }
 
 // The first of the names that holds numbers.
@@ -194,6 +180,8 @@ void Loader::check() const {
   for (const auto& names : tables_) filled(names);
 }
 
+// ---- reading into host memory -----------------------------------------------------------------------------------
+
 // Large ones (an embedding table holds gigabytes) come in blocks of rows.
 void Loader::read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) {
   constexpr int64_t block_bytes = 64 << 20;
@@ -208,12 +196,77 @@ void Loader::read(const std::string& key, const Shape& shape, const Slice& part,
   }
 }
 
+// check() has looked into the tables: one name alone is no question.
+std::string Loader::key_of(const Part& part) const { return part.keys.size() == 1 ? part.keys[0] : filled(part.keys); }
+
+void Loader::read(const Item& item, const Part& part, const Tensor& to) {
+  const std::string key = key_of(part);
+  if (!item.channels_last) {
+    const Shape shape = part.slice.of(part.shape);
+    return read(key, part.shape, part.slice, elements(to, part.at, shape));
+  }
+  const auto [in, kernel, in_padded] = *item.channels_last;
+  std::vector<std::byte> stored(static_cast<size_t>(part.shape.size() * bytes_of(to.dtype())));
+  const Tensor from(stored.data(), part.shape, to.dtype());
+  source_.read(key, part.shape, {}, from);
+  if (to.dtype() == DType::bf16)
+    channels_last(from.data<bf16>(), to.data<bf16>(), part.shape[0], in, kernel, in_padded);
+  else
+    channels_last(from.data<float>(), to.data<float>(), part.shape[0], in, kernel, in_padded);
+}
+
+void Loader::read(const Item& item, const Tensor& to) {
+  if (item.parts.empty()) return static_cast<void>(std::ranges::copy(item.values, to.data<float>()));
+  if (item.padded()) std::memset(to.raw(), 0, static_cast<size_t>(to.bytes()));
+  for (const Part& part : item.parts) read(item, part, to);
+}
+
+// ---- into place -------------------------------------------------------------------------------------------------
+
 // Reads straight into place where the host can write there, else by way of a host copy.
-void Loader::place(const Tensor& weight, const Fill& fill) {
-  if (c_.traits().device == DeviceKind::cpu) return fill(weight);
+void Loader::place(const Item& item, const Tensor& weight) {
+  if (c_.traits().device == DeviceKind::cpu) return read(item, weight);
   std::vector<std::byte> staged(static_cast<size_t>(weight.bytes()));
-  fill({staged.data(), weight.shape(), weight.dtype()});
+  read(item, {staged.data(), weight.shape(), weight.dtype()});
   c_.upload(staged.data(), weight);
+}
+
+// false: the device cannot fetch it.
+bool Loader::add_pieces(const Item& item, const Tensor& weight, std::vector<Piece>& pieces) {
+  std::vector<Piece> its;
+  const ChannelsLast* last = item.channels_last ? &*item.channels_last : nullptr;
+  for (const Part& part : item.parts) {
+    const Tensor to = elements(weight, part.at, {weight.size() - part.at});
+    if (!nn::add_pieces(source_, {key_of(part), part.shape, part.slice, last, to}, its)) return false;
+  }
+  if (its.empty()) return false;
+  if (item.padded()) its.front().clear = weight;
+  std::ranges::move(its, std::back_inserter(pieces));
+  return true;
+}
+
+void Loader::fill(const Places& places, const Event& after) {
+  Rank& rank = c_.rank();
+  std::vector<Piece> pieces;
+  for (const auto& [item, weight] : places) {
+    if (rank.make_intake && add_pieces(*item, weight, pieces)) continue;
+    c_.check_stop();
+    place(*item, weight);
+  }
+  if (pieces.empty()) return;
+  if (!rank.intake) rank.intake = rank.make_intake(std::clamp(rank.pool->threads(), 1, most_readers));
+  rank.intake->run(pieces, after.stream ? after : c_.stream().record(), rank.stop);
+}
+
+void Loader::fill(size_t from, size_t to, const Event& after) {
+  if (c_.dry()) return;
+  Places places;
+  for (size_t i = from; i < to; ++i) places.emplace_back(&items_[i], *items_[i].into);
+  fill(places, after);
+}
+
+void Loader::take(Region& region) {
+  for (const Item& item : items_) *item.into = c_.empty(item.shape, item.type, region);
 }
 
 // Whole tensors, or those that are parts. Ranks that share a device share the former, and the latter where they hold
@@ -223,16 +276,17 @@ void Loader::load(bool cut) {
   for (const Item& item : items_)
     if (item.cut == cut) items.push_back(&item);
   if (items.empty()) return;
-  const auto fill = [&](Region& region) {
+  const auto load = [&](Region& region) {
     std::vector<Tensor> tensors;
-    for (const Item* item : items) tensors.push_back(c_.empty(item->shape, item->type, region));
-    for (size_t i = 0; i < items.size() && !c_.dry(); ++i) {
-      c_.check_stop();
-      place(tensors[i], items[i]->fill);
+    Places places;
+    for (const Item* item : items) {
+      tensors.push_back(c_.empty(item->shape, item->type, region));
+      places.emplace_back(item, tensors.back());
     }
+    if (!c_.dry()) fill(places, {});
     return tensors;
   };
-  const auto tensors = c_.load_weights(component_, cut ? cat(std::hash<std::string>()(parts_)) : "", fill);
+  const auto tensors = c_.load_weights(component_, cut ? cat(std::hash<std::string>()(parts_)) : "", load);
   for (size_t i = 0; i < items.size(); ++i) {
     assert(tensors[i].shape() == items[i]->shape);
     *items[i]->into = tensors[i];

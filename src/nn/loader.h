@@ -3,11 +3,14 @@
 // is taken (counted) and nothing is read.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ctx.h"
 #include "nn/parameters.h"
+#include "nn/pieces.h"
 
 namespace zoetrope::nn {
 
@@ -46,29 +49,54 @@ class Loader {
   // then allocation; then reading, which a stop of the rank's job ends between tensors and between blocks of large
   // ones.
   void load();
+
+  // The same in steps, for who fills memory that is there piece by piece, such as one expert's by another's while a
+  // forward still reads what comes behind: check(), take(region), then fill() of any part of what was declared, in
+  // any order. Weights that are parts of tensors count like the others; values in host memory are read by load() alone.
+  void check() const;
+  size_t declared() const { return items_.size(); }  // tensors so far, in order: ask between two blocks
+  void take(Region& region);                         // memory for all, in order; the targets get it
+  // Reads tensors [from, to) to where their targets are. A device starts with them once `after` has come; without one
+  // once all has come that the context issued. They are there when this returns.
+  void fill(size_t from, size_t to, const Event& after = {});
+
   // What the model uses, as the checkpoint has it, in order of declaration. Complete after load().
   const std::vector<Entry>& used() const { return used_; }
 
  private:
-  using Fill = std::function<void(const Tensor& to)>;  // host memory in, values out
+  // What is read for one weight, one behind the other along its first axis.
+  struct Part {
+    std::vector<std::string> keys;  // names of the same table, the first that holds numbers is read
+    Shape shape;                    // whole
+    Slice slice;
+    int64_t at = 0;  // element of the weight that it begins at
+  };
   struct Item {
     Tensor* into;
     Shape shape;
     DType type;
-    Fill fill;
-    bool cut;  // a part of a tensor, which other ranks do not share
+    std::vector<Part> parts;
+    std::optional<ChannelsLast> channels_last = {};
+    std::vector<float> values = {};  // a constant's
+    bool cut = false;                // a part of a tensor, which other ranks do not share
+
+    bool padded() const;  // with zeros
   };
 
   DType type_of(const std::string& key) const;
-  void later(Tensor& into, const Shape& shape, DType type, Fill fill, bool cut = false);
   void permuted(Tensor& into, const std::string& key, const Shape& shape, const Shape& as, int64_t in_padded);
   std::vector<std::string> present(const std::vector<std::string>& keys) const;
   std::string filled(const std::vector<std::string>& keys) const;
-  void check() const;
   bool ignored(const std::string& key) const;
   std::string placed(const std::string& key) const;
+  std::string key_of(const Part& part) const;
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to);
-  void place(const Tensor& weight, const Fill& fill);
+  void read(const Item& item, const Part& part, const Tensor& to);
+  void read(const Item& item, const Tensor& to);
+  using Places = std::vector<std::pair<const Item*, Tensor>>;
+  void place(const Item& item, const Tensor& weight);
+  bool add_pieces(const Item& item, const Tensor& weight, std::vector<Piece>& pieces);
+  void fill(const Places& places, const Event& after);
   void load(bool cut);
 
   Ctx& c_;

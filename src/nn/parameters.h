@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "io/checkpoint.h"
 
 namespace zoetrope::nn {
 
@@ -37,8 +38,10 @@ class Parameters {
   virtual std::string shard_of(const std::string& /*key*/) const { return {}; }
   // Whether a tensor that is there holds nothing but zeros.
   virtual bool only_zeros(const std::string& /*key*/) const { return false; }
+  // The checkpoint that read() reads and converts, for a device that does both better; null: there is only read().
+  virtual const Checkpoint* checkpoint() const { return nullptr; }
   // Fills `to` (host memory; fp32 or bf16; as many elements as the part has) with a part of tensor `key`, whose whole
-  // shape is `shape`. Rounds to nearest even.
+  // shape is `shape`. Rounds to nearest even. Where a device has readers they call it at the same time.
   virtual void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) = 0;
 };
 

@@ -1,7 +1,6 @@
 // Weights from a checkpoint folder.
 #pragma once
 #include "core/pool.h"
-#include "io/checkpoint.h"
 #include "nn/parameters.h"
 
 namespace zoetrope::nn {
@@ -14,6 +13,7 @@ class Stored : public Parameters {
   const Listing* listing() const override { return &listing_; }
   std::string shard_of(const std::string& key) const override;
   bool only_zeros(const std::string& key) const override { return checkpoint_.only_zeros(key); }
+  const Checkpoint* checkpoint() const override { return &checkpoint_; }
   void read(const std::string& key, const Shape& shape, const Slice& part, const Tensor& to) override;
 
  private:

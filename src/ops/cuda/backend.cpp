@@ -3,6 +3,8 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/dnn.h"
+#include "ops/cuda/intake.h"
+#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/pages.h"
 #include "ops/cuda/segments.h"
@@ -52,6 +54,7 @@ void prepare_cuda(Rank& rank, Backend& backend) {
   rank.make_pages = [device, driver = b.driver()](size_t reserve) {
     return cuda::device_pages(driver, device, reserve);
   };
+  rank.make_intake = [](int readers) { return std::make_unique<Intake>(cuda::intake_port(), readers); };
   rank.segments = std::make_unique<cuda::GraphSegments>();
 }
 
@@ -85,6 +88,19 @@ std::vector<CudaFacts> cuda_devices() {
   }
   cuda::check(cudaSetDevice(current));
   return all;
+}
+
+uint64_t cuda_digest(Backend& backend, const std::vector<Tensor>& tensors) {
+  use_cuda_thread(backend);
+  void* at = nullptr;
+  cuda::check(cudaMalloc(&at, 8));
+  const cuda::DeviceBuffer sum(at);
+  cuda::check(cudaDeviceSynchronize());
+  cuda::check(cudaMemset(at, 0, 8));
+  for (const Tensor& x : tensors) cuda::digest(nullptr, x, static_cast<unsigned long long*>(at));
+  uint64_t value = 0;
+  cuda::check(cudaMemcpy(&value, at, 8, cudaMemcpyDeviceToHost));
+  return value;
 }
 
 std::vector<std::string> cuda_plans(Backend& backend) { return cuda::of(backend).plans(); }

@@ -36,6 +36,9 @@ std::vector<CudaFacts> cuda_devices();
 // Bytes that nobody has taken on a back end's GPU now.
 size_t cuda_free_memory(Backend& backend);
 
+// core/digest.h of all tensors, summed.
+uint64_t cuda_digest(Backend& backend, const std::vector<Tensor>& tensors);
+
 // The library plans a back end has chosen so far, "conv 384x384 k3x3x3 ...: eng9_k2=...", for reports and tests.
 std::vector<std::string> cuda_plans(Backend& backend);
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "core/heads.h"
+#include "core/unpack.h"
 
 namespace zoetrope::cuda {
 
@@ -63,6 +64,11 @@ void value_range(cudaStream_t s, const Tensor& x, void* work, const Tensor& y); 
 void patchify(cudaStream_t s, const Tensor& x, int64_t ph, int64_t pw, const Tensor& y);
 void unpatchify(cudaStream_t s, const Tensor& x, int64_t ph, int64_t pw, const Tensor& y);
 void interleave_frames(cudaStream_t s, const Tensor& x, const Tensor& y);
+
+// ---- loading. *bad, which the host can read, becomes 1 where a result is not finite.
+void look(cudaStream_t s, const Tensor& x, int* bad);
+void unpack(cudaStream_t s, const void* stored, DType type, const Unpack& how, const Tensor& to, int* bad);
+void digest(cudaStream_t s, const Tensor& x, unsigned long long* sum);  // added to *sum
 
 // ---- around the libraries
 enum class Finish : uint8_t { none, gelu_tanh, silu };

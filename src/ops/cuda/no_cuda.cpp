@@ -16,6 +16,7 @@ std::unique_ptr<Backend> make_cuda_backend(int) { refuse(); }
 void prepare_cuda(Rank&, Backend&) { refuse(); }
 void use_cuda_thread(Backend&) { refuse(); }
 size_t cuda_free_memory(Backend&) { refuse(); }
+uint64_t cuda_digest(Backend&, const std::vector<Tensor>&) { refuse(); }
 std::vector<CudaFacts> cuda_devices() { refuse(); }
 std::vector<std::string> cuda_plans(Backend&) { refuse(); }
 

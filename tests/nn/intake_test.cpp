@@ -1,0 +1,163 @@
+// Loading by pieces and readers gives the bytes, the errors and the stops of plain loading.
+#include "core/intake.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+
+#include "core/digest.h"
+#include "io/temp_folder.h"
+#include "nn/every_form.h"
+#include "support/cpu_ctx.h"
+#include "support/host_intake.h"
+#include "support/words.h"
+
+namespace zoetrope::nn {
+namespace {
+
+std::vector<Values> loaded(Parameters& source, DType type, int readers) {
+  CpuCtx dev(std::max(readers, 1));
+  dev.rank.traits.channel_multiple = 8;
+  if (readers > 0) use_host_intake(dev.rank);
+  Loader load(dev.c, "t", source, type, {"kept"});
+  Weights weights;
+  weights.declare(load);
+  load.load();
+  return bytes_of_all(weights);
+}
+
+TEST(IntakeLoading, GivesTheBytesOfPlainLoadingForEveryFormAndType) {
+  const TempFolder folder;
+  write(folder / "model.safetensors");
+  const Checkpoint checkpoint(folder.path());
+  Stored source(checkpoint);
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const auto plain = loaded(source, type, 0);
+    for (const int readers : {1, 3}) EXPECT_EQ(loaded(source, type, readers), plain) << type << ' ' << readers;
+  }
+}
+
+TEST(IntakeLoading, TakesSourcesThatHaveNoFile) {
+  Random source(3);
+  EXPECT_EQ(loaded(source, DType::bf16, 3), loaded(source, DType::bf16, 0));
+}
+
+TEST(IntakeLoading, StepsFillWhatIsThereInAnyOrder) {
+  const TempFolder folder;
+  write(folder / "model.safetensors");
+  const Checkpoint checkpoint(folder.path());
+  Stored source(checkpoint);
+  const auto plain = loaded(source, DType::bf16, 0);
+  CpuCtx dev(2);
+  dev.rank.traits.channel_multiple = 8;
+  use_host_intake(dev.rank);
+  Region& region = dev.c.weights("t");
+  std::memset(region.take(64 << 20), 0xFF, 64 << 20);  // what was there before
+  for (int time = 0; time < 2; ++time) {
+    region.rewind(0);
+    Loader load(dev.c, "t", source, DType::bf16, {"kept"});
+    Weights weights;
+    weights.declare(load);
+    load.check();
+    load.take(region);
+    EXPECT_EQ(weights.large.raw(), region.data());
+    load.fill(4, load.declared());
+    load.fill(0, 2);
+    load.fill(2, 4);
+    EXPECT_EQ(bytes_of_all(weights), plain);
+  }
+}
+
+TEST(IntakeLoading, NamesTheTensorThatIsNotFinite) {
+  const TempFolder folder;
+  std::vector<float> fine(9, 1.0f), large(5'000'000, 1.0f), huge{1, 3.4e38f};
+  large[4'999'999] = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(folder / "model.safetensors", {{"fine", Tensor(fine.data(), {9}, DType::f32)},
+                                                   {"huge", Tensor(huge.data(), {2}, DType::f32)},
+                                                   {"large", Tensor(large.data(), {5'000'000}, DType::f32)}});
+  const Checkpoint checkpoint(folder.path());
+  Stored source(checkpoint);
+  const std::string file = (folder / "model.safetensors").string();
+  for (const auto& [type, words_of] :
+       {std::pair{DType::f32, "\"large\" holds values that are not finite; the file is damaged, download it again"},
+        {DType::bf16, "\"huge\" holds values that are not finite as bf16; the file is damaged, download it again"}}) {
+    CpuCtx dev(3);
+    use_host_intake(dev.rank);
+    Tensor a, b, c;
+    Loader load(dev.c, "t", source, type);
+    load.tensor(a, "fine", {9});
+    load.tensor(b, "huge", {2});
+    load.tensor(c, "large", {5'000'000});
+    EXPECT_EQ(words([&] { load.load(); }), cat(file, ": tensor ", words_of));
+  }
+}
+
+TEST(IntakeLoading, AFileThatWasCutOffIsAnErrorAndTheIntakeGoesOn) {
+  const TempFolder folder;
+  write(folder / "model.safetensors");
+  const Checkpoint checkpoint(folder.path());
+  Stored source(checkpoint);
+  const auto plain = loaded(source, DType::f32, 0);
+  CpuCtx dev(3);
+  use_host_intake(dev.rank);
+  dev.rank.traits.channel_multiple = 8;
+  const auto load = [&](const Checkpoint& from) {
+    Stored stored(from);
+    Loader one(dev.c, "t", stored, DType::f32, {"kept"});
+    Weights weights;
+    weights.declare(one);
+    one.check();
+    dev.c.weights("t").rewind(0);
+    one.take(dev.c.weights("t"));
+    one.fill(0, one.declared());
+    return bytes_of_all(weights);
+  };
+  write(folder / "cut.safetensors");
+  const Checkpoint cut(folder / "cut.safetensors");
+  std::filesystem::resize_file(folder / "cut.safetensors", 1'000'000);
+  const std::string text = words([&] { load(cut); });
+  EXPECT_NE(text.find("cut.safetensors: ends at byte "), std::string::npos) << text;
+  EXPECT_NE(text.find("it is truncated, download it again"), std::string::npos) << text;
+  EXPECT_EQ(load(checkpoint), plain);
+}
+
+// What is asked for again and again is noticed between pieces, and nobody reads on.
+TEST(IntakeLoading, AStopEndsALongLoad) {
+  CpuCtx dev(3);
+  use_host_intake(dev.rank);
+  std::stop_source stop;
+  struct Endless : Random {
+    std::stop_source& stop;
+    std::atomic<int> reads{0};
+    explicit Endless(std::stop_source& s) : Random(1), stop(s) {}
+    void read(const std::string&, const Shape&, const Slice&, const Tensor&) override {
+      if (++reads == 5) stop.request_stop();
+    }
+  } source(stop);
+  const StopScope scope(dev.rank, stop.get_token());
+  Tensor large;
+  Loader load(dev.c, "t", source, DType::f32);
+  load.tensor(large, "w", {256, 1 << 20});  // 64 pieces
+  EXPECT_EQ(words([&] { load.load(); }), "cancelled");
+  EXPECT_LT(source.reads, 20);
+}
+
+TEST(Digest, SeesEveryByteAndItsPlace) {
+  std::vector<uint8_t> bytes(37, 7);
+  const Tensor x(bytes.data(), {37}, DType::u8);
+  const uint64_t before = digest(x);
+  EXPECT_EQ(before, digest(x));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = 8;
+    EXPECT_NE(digest(x), before) << i;
+    bytes[i] = 7;
+  }
+  std::swap(bytes[0] = 1, bytes[8] = 2);
+  const uint64_t one = digest(x);
+  std::swap(bytes[0], bytes[8]);
+  EXPECT_NE(digest(x), one);
+}
+
+}  // namespace
+}  // namespace zoetrope::nn
