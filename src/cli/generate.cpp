@@ -50,12 +50,6 @@ std::string read_prompt(const Options& o) {
   return text;
 }
 
-DeviceKind parse_device(const std::string& text) {
-  if (text == "cpu") return DeviceKind::cpu;
-  if (text == "cuda") return DeviceKind::cuda;
-  fail(Code::invalid, "device \"", text, "\" is not known; use cpu or cuda");
-}
-
 EngineConfig engine_config(const Options& o, const RankPlan& plan) {
   EngineConfig config;
   config.device = parse_device(o.device);

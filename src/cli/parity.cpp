@@ -102,7 +102,6 @@ std::vector<Layout> layouts_of(const Options& o, const MeshHeads& heads) {
 }
 
 int parity(const Options& o, const World& world) {
-  require(o.device == "cpu", "device ", o.device, ": parity runs on the CPU in this version; use --device cpu");
   require(o.sweep >= 0, "sweep: ", o.sweep, " asked for; a number of ranks is needed");
   require(o.config.empty() != (o.sweep == 0), "parity: give either --config FILE or --sweep N");
   const ModelSource source = open_model(o.model, world.hub);
@@ -110,7 +109,7 @@ int parity(const Options& o, const World& world) {
   Ask ask = o.ask.ask();
   fill_defaults(ask);
   const Request request = resolve(ask, model_info(source), 0);
-  const Parity one(source, request, o.types.dtype(), o.types.vae_dtype());
+  const Parity one(source, request, o.types.dtype(), o.types.vae_dtype(), parse_device(o.device));
   print_head(request);
   OrderedJson rows = OrderedJson::array();
   size_t missed = 0;
@@ -139,7 +138,7 @@ void add_parity(CLI::App& app, const World& world, Action& chosen) {
   command->add_option("--model", o->model, model_help())->type_name("MODEL")->required();
   command->add_option("--config,--visual_gen_args", o->config, "YAML file with the mesh to compare")->type_name("FILE");
   command->add_option("--sweep", o->sweep, "every legal mesh of N ranks, in each form")->type_name("N");
-  command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
+  command->add_option("--device", o->device, "where to run: all ranks are threads of one process, on the CPU or on one GPU")->type_name("cpu|cuda")->capture_default_str();
   o->types.add(*command);
   command->add_option("--json", o->json, "write the rows as JSON")->type_name("FILE");
   o->ask.add(*command);

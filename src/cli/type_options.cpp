@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
 #include "engine/engine.h"
 
 namespace zoetrope::cli {
@@ -13,6 +14,12 @@ void TypeOptions::add(CLI::App& command) {
       ->type_name("fp32|bf16")
       ->capture_default_str();
   command.add_option("--vae-dtype", vae_dtype_, "the same for the VAE; default: as --dtype")->type_name("fp32|bf16");
+}
+
+DeviceKind parse_device(const std::string& text) {
+  if (text == "cpu") return DeviceKind::cpu;
+  if (text == "cuda") return DeviceKind::cuda;
+  fail(Code::invalid, "device \"", text, "\" is not known; use cpu or cuda");
 }
 
 DType TypeOptions::dtype() const { return parse_dtype(dtype_); }

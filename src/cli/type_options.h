@@ -1,9 +1,10 @@
-// --dtype and --vae-dtype, with one default for whatever computes and whatever counts.
+// --dtype and --vae-dtype, with one default for whatever computes and whatever counts; --device.
 #pragma once
 #include <CLI/App.hpp>
 #include <string>
 
 #include "core/dtype.h"
+#include "core/traits.h"
 
 namespace zoetrope::cli {
 
@@ -17,5 +18,7 @@ class TypeOptions {
  private:
   std::string dtype_, vae_dtype_;
 };
+
+DeviceKind parse_device(const std::string& text);  // of --device
 
 }  // namespace zoetrope::cli

@@ -63,7 +63,7 @@ void Comm::issue(Ctx& c, Call call) {
   ++total.calls, total.bytes += call.bytes;
   const Tensor& x = call.in.next.defined() ? call.in.next : call.in.prev;
   if (session_->log) session_->log->push_back({call.verb, axis_, call.bytes, x.shape()});
-  c.run({name(call.verb), 0, call.bytes}, [this, call] { carry_out(call); });
+  c.run({name(call.verb), 0, call.bytes}, [this, stream = &c.stream(), call] { carry_out(*stream, call); });
 }
 
 Tensor Comm::all_to_all(Ctx& c, const Tensor& x, const Tensor& out) {
@@ -175,7 +175,7 @@ class Solo final : public Comm {
   bool capturable() const override { return true; }
 
  private:
-  void carry_out(const Call&) override {}
+  void carry_out(Stream&, const Call&) override {}
 };
 
 }  // namespace

@@ -16,7 +16,10 @@ std::pair<int64_t, int64_t> share(int64_t n, int rank, int ranks) { return {n * 
 
 }  // namespace
 
-void MessageComm::carry_out(const Call& call) {
+void MessageComm::carry_out(Stream& stream, const Call& call) {
+  if (!stream.on_host())
+    fail(Code::unsupported, name(call.verb), " on axis ", axis(), ": messages between processes carry host memory, ",
+         "and these tensors lie on a GPU; ranks of several processes run with --device cpu");
   struct Release {
     std::atomic_flag& flag;
     ~Release() { flag.clear(); }

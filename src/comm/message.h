@@ -33,7 +33,7 @@ class MessageComm : public Comm {
   virtual void transfer(std::span<const Outgoing> out, std::span<const Incoming> in, const Call& call) = 0;
 
  private:
-  void carry_out(const Call& call) final;
+  void carry_out(Stream& stream, const Call& call) final;
   void move(const Call& call);
   void reduce(const Call& call);
 

@@ -26,6 +26,9 @@ class WatchedStream final : public Stream {
   void sync() override { stream_->sync(); }
   void block_until(uint64_t number) override { stream_->block_until(number); }
   void* native() const override { return stream_->native(); }
+  void upload(const void* from, void* to, size_t bytes) override { stream_->upload(from, to, bytes); }
+  void download(const void* from, void* to, size_t bytes) override { stream_->download(from, to, bytes); }
+  void copy(const void* from, void* to, size_t bytes) override { stream_->copy(from, to, bytes); }
 
  private:
   std::unique_ptr<Stream> stream_;

@@ -112,6 +112,8 @@ void Stream::upload(const void* from, void* to, size_t bytes) {
 
 void Stream::download(const void* from, void* to, size_t bytes) { upload(from, to, bytes); }
 
+void Stream::copy(const void* from, void* to, size_t bytes) { std::memcpy(to, from, bytes); }
+
 std::unique_ptr<Stream> inline_stream() { return std::make_unique<InlineStream>(); }
 std::unique_ptr<Stream> thread_stream() { return std::make_unique<ThreadStream>(); }
 

@@ -33,6 +33,9 @@ class Stream {
   // for all that was submitted before.
   virtual void upload(const void* from, void* to, size_t bytes);  // here: device memory is host memory
   virtual void download(const void* from, void* to, size_t bytes);
+  // Within memory of this stream's device, in its order where jobs are launched; where it runs them itself: at once.
+  virtual void copy(const void* from, void* to, size_t bytes);
+  bool on_host() const { return native() == nullptr; }  // the host may read and write what its jobs do
 };
 
 std::unique_ptr<Stream> inline_stream();  // runs jobs in the caller

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/local/world.h"
 #include "ops/cpu/backend.h"
+#include "ops/cuda/backend.h"
 #include "pipeline/facts.h"
 #include "pipeline/text_to_video.h"
 
@@ -43,8 +44,8 @@ class Parity::Recorder final : public FrameSink {
   Video& video_;
 };
 
-Parity::Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype)
-    : source_(source), request_(request), dtype_(dtype), vae_dtype_(vae_dtype) {
+Parity::Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype, DeviceKind device)
+    : source_(source), request_(request), dtype_(dtype), vae_dtype_(vae_dtype), device_(device) {
   one_ = run({}, dtype, vae_dtype);
   if (dtype == DType::f32) return;
   const Video exact = run({}, DType::f32, DType::f32);
@@ -53,14 +54,20 @@ Parity::Parity(const ModelSource& source, const Request& request, DType dtype, D
 
 Parity::Video Parity::run(const Layout& layout, DType dtype, DType vae_dtype) const {
   const int ranks = layout.shape.world();
+  const bool on_cuda = device_ == DeviceKind::cuda;
   std::vector<std::unique_ptr<Backend>> backends;
-  for (int i = 0; i < ranks; ++i) backends.push_back(make_cpu_backend());
+  for (int i = 0; i < ranks; ++i) backends.push_back(on_cuda ? make_cuda_backend(0) : make_cpu_backend());
   Pool pool(1);  // the ranks are threads themselves
   Video video;
   Recorder recorder(video);
   const auto prepare = [&](Rank& rank, int number) {
-    rank.backend = backends[static_cast<size_t>(number)].get();
-    rank.traits = rank.backend->traits();
+    Backend& backend = *backends[static_cast<size_t>(number)];
+    if (on_cuda) {
+      use_cuda_thread(backend);
+      prepare_cuda(rank, backend);
+    } else {
+      rank.backend = &backend, rank.traits = backend.traits();
+    }
     rank.pool = &pool;
     if (number == 0) rank.tap = std::bind_front(&Recorder::tap, &recorder);
   };

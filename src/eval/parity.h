@@ -1,5 +1,5 @@
 // Is a mesh's video that of one rank? Runs the pipeline once on one rank and once on each mesh, ranks as threads on the
-// CPU, with the same weights, prompt and seed, and compares the first guided prediction, the last latents and every
+// CPU or all of them on one GPU, with the same weights, prompt and seed, and compares the first guided prediction, the last latents and every
 // frame.
 //
 // Bounds (docs/numerics.md): cfg, Ulysses, layout padding and the parallel VAE give the bits of one rank. Ring,
@@ -31,7 +31,8 @@ struct ParityRow {
 class Parity {
  public:
   // Runs one rank; for bf16 also in fp32. `source` is borrowed.
-  Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype);
+  Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
+         DeviceKind device = DeviceKind::cpu);
 
   ParityRow check(const Layout& layout) const;
 
@@ -48,6 +49,7 @@ class Parity {
   const ModelSource& source_;
   Request request_;
   DType dtype_, vae_dtype_;
+  DeviceKind device_;
   Video one_;
   Difference rounding_;  // of the prediction: one rank in bf16 against fp32
 };

@@ -25,6 +25,9 @@ class Mesh {
   Comm& sequence() const { return *sequence_; }  // R*C*U ranks that share a request's tokens, in the order of the parts
   Comm* vae() const { return vae_.get(); }       // world ranks 0 .. degree-1; null on the others
 
+  // Whether what the ranks say to each other may be part of a graph.
+  bool capturable() const { return world_.size() == 1 || world_.capturable(); }
+
   int sequence_index() const { return sequence().rank(); }
 
  private:

@@ -47,11 +47,13 @@ struct Shard : Source {
     const Tensor x = c.empty({geo.tokens, heads, p.width}, p.dtype, c.request());
     if (c.dry()) return x;
     const std::vector<float> all = p.values(part);
-    for (int64_t i = 0; i < x.size(); ++i) {
-      const bool real = i < geo.real * row;
-      const float value = real ? all[static_cast<size_t>(geo.first * row + i)] : std::nanf("");
-      if (p.dtype == DType::f32) x.data<float>()[i] = value;
-      if (p.dtype == DType::bf16) x.data<bf16>()[i] = bf16(value);
+    std::vector<float> mine(static_cast<size_t>(x.size()), std::nanf(""));
+    std::copy_n(all.begin() + geo.first * row, geo.real * row, mine.begin());
+    if (p.dtype == DType::f32) c.upload(std::span<const float>(mine), x);
+    if (p.dtype == DType::bf16) {
+      std::vector<bf16> narrow(mine.size());
+      std::ranges::transform(mine, narrow.begin(), [](float v) { return bf16(v); });
+      c.upload(std::span<const bf16>(narrow), x);
     }
     return x;
   }

@@ -17,7 +17,7 @@ DryRun dry_run(const Problem& p, const MeshShape& shape, const Forms& forms, int
   DryWorld dry(number, shape.world());
   const auto world = dry.comm();
   const Mesh mesh(*world, shape, p.mesh_heads());
-  DryRank rank(cpu_traits());
+  DryRank rank(device::traits());
   Ctx& c = rank.c;
   const auto attention = make_attention(c, mesh, forms);
   Shard source(c, p, shape.sequence(), mesh.sequence_index());

@@ -87,7 +87,7 @@ inline std::vector<Record> dry_log(const Toy& toy, const Case& one, int rank) {
   DryWorld dry(rank, one.shape.world());
   const auto world = dry.comm();
   const Mesh mesh(*world, one.shape, toy.heads());
-  DryRank counting(cpu_traits());
+  DryRank counting(device::traits());
   std::vector<Record> log;
   toy.forward(counting.c, &mesh, one.forms, &log);
   return log;

@@ -52,7 +52,7 @@ TEST_P(Umt5OnRanks, IsThatOfOneRankWithinItsBoundAndTheSameBitsEverywhere) {
 TEST(Umt5OnAMesh, ReducesTwiceALayer) {
   DryWorld dry(1, 4);
   const auto world = dry.comm();
-  DryRank counting(cpu_traits());
+  DryRank counting(device::traits());
   nn::Random weights(5);
   const Umt5Encoder model(counting.c, toy, weights, DType::bf16, "text_encoder", world.get());
   model.forward(counting.c, prompt);

@@ -12,7 +12,7 @@
 namespace zoetrope {
 namespace {
 
-constexpr int64_t base = 4, z = 4, multipliers[] = {1, 2, 4, 4};  // widths 16, 16, 8 and 4 from the middle on
+constexpr int64_t base = 8, z = 4, multipliers[] = {1, 2, 4, 4};  // widths 32, 32, 16 and 8 from the middle on
 
 struct Clip {
   int64_t frames, rows, columns;  // of latents
@@ -32,7 +32,10 @@ WanVaeConfig config_of(const Clip& clip) {
 }
 
 std::string bytes_of(const Tensor& x) {
-  return x.defined() ? std::string(static_cast<const char*>(x.raw()), static_cast<size_t>(x.bytes())) : "";
+  if (!x.defined()) return "";
+  std::string bytes(static_cast<size_t>(x.bytes()), '\0');
+  device::read(x, bytes.data());
+  return bytes;
 }
 
 // One entry a chunk; empty where gather leaves nothing, and in dry contexts.
@@ -183,7 +186,7 @@ struct DryRun {
 DryRun dry_run(const Clip& clip, const VaeRanks& ranks, int rank, int size) {
   DryWorld world(rank, size);
   const auto comm = world.comm();
-  DryRank dry(cpu_traits());
+  DryRank dry(device::traits());
   decode(dry.c, clip, {comm.get(), ranks.split, ranks.form});
   return {world.log(), peaks(dry.c), dry.c.counts()};
 }
@@ -253,7 +256,8 @@ TEST_P(VaeOnRanks, ComputesTogetherWhatOneRankComputes) {
 TEST(VaeOnRank, TakesTheDocumentedExchangeMemory) {
   for (const auto& [clip, ranks] : {std::pair{Clip{2, 9, 5}, 2}, {Clip{2, 1, 40, DType::bf16}, 4}}) {
     const Formula formula{clip, VaeSplit::width, ranks, 0};
-    const int64_t lines = 4 * formula.line(4, 4, 8), keys = ranks * formula.most() * formula.line(1, 1, 2 * 16);
+    const int64_t lines = 4 * formula.line(4, 4, 2 * base),
+                  keys = ranks * formula.most() * formula.line(1, 1, 2 * 4 * base);
     const int64_t frames = (ranks + 1) * 4 * 8 * formula.most() * 8 * formula.across() * 3 * formula.number();
     EXPECT_EQ(keys > lines, ranks == 4);
     const auto slot = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
@@ -269,7 +273,7 @@ TEST(VaeOnRank, ComputesAndSendsWhatTheTableSays) {
     for (int rank = 0; rank < ranks; ++rank) {
       DryWorld world(rank, ranks);
       const auto comm = world.comm();
-      DryRank dry(cpu_traits());
+      DryRank dry(device::traits());
       nn::Random weights(0);
       const WanVaeDecoder decoder(dry.c, wan_vae_config(Json::object()), weights, DType::bf16, "vae",
                                   {comm.get(), split, form});
@@ -298,7 +302,7 @@ TEST(VaeOnRank, ComputesAndSendsWhatTheTableSays) {
 
 TEST(VaeOnRank, OneRankTakesNothingMore) {
   const Clip clip{2, 6, 7};
-  DryRank dry(cpu_traits());
+  DryRank dry(device::traits());
   decode(dry.c, clip);
   EXPECT_TRUE(dry_run(clip, {}, 0, 1).memory == peaks(dry.c));
   EXPECT_EQ(dry.c.exchange().peak(), 0u);
@@ -315,14 +319,15 @@ class Crossed final : public Comm {
   bool capturable() const override { return false; }
 
  private:
-  void carry_out(const Call& call) override {
+  void carry_out(Stream&, const Call& call) override {
     if (call.verb == Verb::all_gather) real_.all_gather(c_, call.in.prev, call.out.prev);
     if (call.verb == Verb::gather) real_.gather(c_, call.in.prev, call.root, call.out.prev);
     if (call.verb != Verb::exchange) return;
     real_.exchange(c_, call.in, call.ends, call.out);
     if (!call.out.prev.defined() || !call.out.next.defined()) return;
-    auto* prev = static_cast<std::byte*>(call.out.prev.raw());
-    std::swap_ranges(prev, prev + call.out.prev.bytes(), static_cast<std::byte*>(call.out.next.raw()));
+    std::vector<std::byte> prev(static_cast<size_t>(call.out.prev.bytes())), next(prev.size());
+    device::read(call.out.prev, prev.data()), device::read(call.out.next, next.data());
+    device::write(next.data(), call.out.prev), device::write(prev.data(), call.out.next);
   }
 
   Ctx& c_;
@@ -345,8 +350,8 @@ TEST(VaeOnRank, RanksThatDisagreeAreNamed) {
     Ranks(2).run([](Ctx& c, Comm& world) { decode(c, {1, 4, 4 + world.rank()}, {&world, VaeSplit::height}); });
   });
   EXPECT_EQ(text,
-            "rank 1 calls exchange of [1, 1, 5, 16] fp32 to the previous and [1, 1, 5, 16] fp32 to the next rank, "
-            "ends open but rank 0 exchange of [1, 1, 4, 16] fp32 to the previous and [1, 1, 4, 16] fp32 to the next "
+            "rank 1 calls exchange of [1, 1, 5, 32] fp32 to the previous and [1, 1, 5, 32] fp32 to the next rank, "
+            "ends open but rank 0 exchange of [1, 1, 4, 32] fp32 to the previous and [1, 1, 4, 32] fp32 to the next "
             "rank, ends open (axis world, call 1)");
 }
 

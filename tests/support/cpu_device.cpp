@@ -6,6 +6,7 @@
 namespace zoetrope::device {
 
 std::unique_ptr<Backend> make_backend() { return make_cpu_backend(); }
+Traits traits() { return cpu_traits(); }
 
 void prepare(Rank& rank, Backend& backend) {
   rank.traits = cpu_traits();

@@ -14,6 +14,7 @@ void check(cudaError_t e) {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend() { return make_cuda_backend(0); }
+Traits traits() { return cuda_traits(cuda_devices().front().capability); }
 void prepare(Rank& rank, Backend& backend) { prepare_cuda(rank, backend); }
 
 void read(const Tensor& from, void* to) {

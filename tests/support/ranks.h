@@ -37,7 +37,7 @@ class Ranks {
 // What nobody wrote shows as NaN.
 inline void poison(Region& region, size_t bytes) {
   const Scope scope(region);
-  std::memset(region.take(bytes), 0xFF, bytes);
+  device::poison(region.take(bytes), bytes);
 }
 
 }  // namespace zoetrope

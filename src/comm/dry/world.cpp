@@ -21,7 +21,7 @@ class DryComm final : public Comm {
   bool capturable() const override { return true; }
 
  private:
-  void carry_out(const Call&) override {}
+  void carry_out(Stream&, const Call&) override {}
 };
 
 }  // namespace

@@ -10,13 +10,36 @@ namespace {
 // [begin, end) of the elements that rank r of P adds up.
 std::pair<int64_t, int64_t> share(int64_t n, int rank, int ranks) { return {n * rank / ranks, n * (rank + 1) / ranks}; }
 
-void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+void copy_bytes(Stream& stream, void* to, const void* from, int64_t bytes) {
+  if (to != from && bytes > 0) stream.copy(from, to, static_cast<size_t>(bytes));
+}
+
+// What was only launched is done. A stream that runs its jobs in a thread of its own is here itself.
+void finish(Stream& stream) {
+  if (!stream.on_host()) stream.sync();
 }
 
 std::byte* at(const Tensor& x, int64_t byte) { return static_cast<std::byte*>(x.raw()) + byte; }
 
 }  // namespace
+
+class LocalComm::Reading {
+ public:
+  Reading(LocalGroup& group, Lock& lock) : group_(group), lock_(lock) {
+    ++group_.reading;
+    lock_.unlock();
+  }
+  ~Reading() {
+    lock_.lock();
+    if (--group_.reading == 0) group_.changed.notify_all();
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  LocalGroup& group_;
+  Lock& lock_;
+};
 
 LocalComm::LocalComm(LocalWorld::State& state, LocalGroup& group, int rank, Session& session)
     : Comm(group.axis, rank, group.members, session), state_(state), group_(group) {
@@ -75,7 +98,8 @@ void LocalComm::check_agreement() {
           {-1, Code::comm, disagreement(axis(), members()[static_cast<size_t>(r)], other, members()[0], first)});
 }
 
-void LocalComm::carry_out(const Call& call) {
+void LocalComm::carry_out(Stream& stream, const Call& call) {
+  finish(stream);
   Lock lock(state_.mutex);
   if (!state_.cause && (busy_ || call.number != carried_out_ + 1))
     fail_all(lock, cat("rank ", world_rank(), ": ", name(call.verb), " ", call.number, " on axis ", axis(),
@@ -84,25 +108,24 @@ void LocalComm::carry_out(const Call& call) {
   busy_ = true;
   begin(lock, call);
   const auto unlocked = [&](auto&& work) {
-    ++group_.reading;
-    lock.unlock();
+    const Reading reading(group_, lock);
     work();
-    lock.lock();
-    if (--group_.reading == 0) group_.changed.notify_all();
+    finish(stream);
   };
   if (call.verb == Verb::all_reduce) {
-    unlocked([&] { sum(call); });
+    unlocked([&] { sum(stream, call); });
     meet(lock, call);
-    unlocked([&] { spread_sums(call); });
+    unlocked([&] { spread_sums(stream, call); });
   } else if (call.verb != Verb::barrier) {
-    unlocked([&] { move(call); });
+    unlocked([&] { move(stream, call); });
   }
   if (call.verb != Verb::barrier) meet(lock, call);
   ++carried_out_, busy_ = false;
 }
 
 // Everything but all_reduce: read what is meant for this rank where the peers have it.
-void LocalComm::move(const Call& call) {
+void LocalComm::move(Stream& stream, const Call& call) {
+  const auto copy = [&](void* to, const void* from, int64_t n) { copy_bytes(stream, to, from, n); };
   const int64_t bytes = call.in.prev.defined() ? call.in.prev.bytes() : 0;
   const int before = (rank() + size() - 1) % size(), after = (rank() + 1) % size();
   switch (call.verb) {
@@ -110,7 +133,7 @@ void LocalComm::move(const Call& call) {
       for (int i = 0; i < size(); ++i) {
         const int p = (rank() + i) % size();
         const int64_t part = bytes / size();
-        copy_bytes(at(call.out.prev, p * part), at(peer(p).in.prev, rank() * part), part);
+        copy(at(call.out.prev, p * part), at(peer(p).in.prev, rank() * part), part);
       }
       break;
     case Verb::all_gather:
@@ -118,15 +141,15 @@ void LocalComm::move(const Call& call) {
       if (!call.out.prev.defined()) break;
       for (int i = 0; i < size(); ++i) {
         const int p = (rank() + i) % size();
-        copy_bytes(at(call.out.prev, p * bytes), peer(p).in.prev.raw(), bytes);
+        copy(at(call.out.prev, p * bytes), peer(p).in.prev.raw(), bytes);
       }
       break;
     case Verb::broadcast:
-      copy_bytes(call.in.prev.raw(), peer(call.root).in.prev.raw(), bytes);
+      copy(call.in.prev.raw(), peer(call.root).in.prev.raw(), bytes);
       break;
     case Verb::exchange:
-      if (call.out.prev.defined()) copy_bytes(call.out.prev.raw(), peer(before).in.next.raw(), call.out.prev.bytes());
-      if (call.out.next.defined()) copy_bytes(call.out.next.raw(), peer(after).in.prev.raw(), call.out.next.bytes());
+      if (call.out.prev.defined()) copy(call.out.prev.raw(), peer(before).in.next.raw(), call.out.prev.bytes());
+      if (call.out.next.defined()) copy(call.out.next.raw(), peer(after).in.prev.raw(), call.out.next.bytes());
       break;
     case Verb::all_reduce:
     case Verb::barrier:
@@ -136,28 +159,34 @@ void LocalComm::move(const Call& call) {
 }
 
 // In place: nobody else reads this rank's share of its own x, and its other elements are not written before the step.
-void LocalComm::sum(const Call& call) {
+void LocalComm::sum(Stream& stream, const Call& call) {
   const auto [begin, end] = share(call.in.prev.size(), rank(), size());
   constexpr int64_t block = 4096;  // partial sums stay in cache while all ranks' rows pass
-  std::array<float, block> total;
+  std::array<float, block> total, fetched;
   for (int64_t from = begin; from < end; from += block) {
     const int64_t n = std::min(block, end - from);
+    const auto bytes = static_cast<size_t>(n) * sizeof(float);
     for (int p = 0; p < size(); ++p) {
       const float* x = peer(p).in.prev.data<float>() + from;
+      if (!stream.on_host()) stream.download(x, fetched.data(), bytes), x = fetched.data();
       if (p == 0)
         std::copy_n(x, n, total.begin());
       else
         for (int64_t i = 0; i < n; ++i) total[static_cast<size_t>(i)] += x[i];
     }
-    std::copy_n(total.begin(), n, call.in.prev.data<float>() + from);
+    float* to = call.in.prev.data<float>() + from;
+    if (stream.on_host())
+      std::copy_n(total.begin(), n, to);
+    else
+      stream.upload(total.data(), to, bytes);
   }
 }
 
-void LocalComm::spread_sums(const Call& call) {
+void LocalComm::spread_sums(Stream& stream, const Call& call) {
   for (int i = 1; i < size(); ++i) {
     const int p = (rank() + i) % size();
     const auto [begin, end] = share(call.in.prev.size(), p, size());
-    copy_bytes(call.in.prev.data<float>() + begin, peer(p).in.prev.data<float>() + begin,
+    copy_bytes(stream, call.in.prev.data<float>() + begin, peer(p).in.prev.data<float>() + begin,
                (end - begin) * bytes_of(DType::f32));
   }
 }

@@ -1,4 +1,5 @@
-// The communicator of one rank thread.
+// The communicator of one rank thread. Ranks on one GPU: a rank waits for what it launched before it meets the others
+// and after it has copied from them, so nothing here can be captured. Sums are made on the host, of the same bits.
 #pragma once
 #include "comm/local/group.h"
 
@@ -17,17 +18,18 @@ class LocalComm final : public Comm {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  class Reading;  // while it lives, the lock is open and this rank may be reading its peers' buffers
 
-  void carry_out(const Call& call) override;
+  void carry_out(Stream& stream, const Call& call) override;
   void begin(Lock& lock, const Call& call);  // posts the call and meets all others in the same one
   void meet(Lock& lock, const Call& call);   // takes a step and waits for all to have taken it
   void check_agreement();
   [[noreturn]] void leave(Lock& lock);
   [[noreturn]] void fail_all(Lock& lock, const std::string& text);
 
-  void move(const Call& call);
-  void sum(const Call& call);
-  void spread_sums(const Call& call);
+  void move(Stream& stream, const Call& call);
+  void sum(Stream& stream, const Call& call);
+  void spread_sums(Stream& stream, const Call& call);
   const Call& peer(int rank) const { return group_.calls[static_cast<size_t>(rank)]; }
 
   LocalWorld::State& state_;

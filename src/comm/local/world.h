@@ -1,4 +1,5 @@
-// Ranks as threads of one process: peers read each other's buffers, waits block on condition variables.
+// Ranks as threads of one process, on the CPU or all on one GPU: peers read each other's buffers, waits block on
+// condition variables.
 #pragma once
 #include "comm/world.h"
 

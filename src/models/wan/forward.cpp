@@ -66,11 +66,15 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
                mesh() ? text_of(mesh()->shape()) : "one rank", ' ', latents.raw(), ' ', pass.h.raw(), ' ',
                text.kv.raw());
   };
-  c.segment(key("head"), [&] { head(c, latents, pass); });
-  c.segment(key("blocks"), [&] {
+  const auto segment = [&](const char* part, const std::function<void()>& body) {
+    if (mesh() && !mesh()->capturable()) return body();
+    c.segment(key(part), body);
+  };
+  segment("head", [&] { head(c, latents, pass); });
+  segment("blocks", [&] {
     for (size_t i = 0; i < blocks_.size(); ++i) run_block(c, i, pass);
   });
-  c.segment(key("tail"), [&] { tail(c, velocity, pass); });
+  segment("tail", [&] { tail(c, velocity, pass); });
   return velocity;
 }
 

@@ -191,15 +191,16 @@ std::string convolution_key(const Dnn::Convolution& c) {
              c.bias.defined() ? cat(" bias ", c.bias.dtype()) : "");
 }
 
-// Plans whose sum runs in one piece, whatever the picture's size: knob 25 = 1 where an engine has that knob, and one
-// value of knob 13 (docs/decisions/0106). Engines 0 and 28 take seconds. No other plan will do: eng2, eng4 and eng7
-// gave a picture's part other bits than the whole (0109).
+// Plans whose sum runs in one piece and in one order, whatever the picture's size: knob 25 (WORKSPACE) = 1 and knob 23
+// (SPECFILT) = 0 where an engine has them, and one value of knob 13 (TILEK; docs/decisions/0106). Engines 0 and 28 take
+// seconds. No other plan will do: eng2, eng4 and eng7 gave a picture's part other bits than the whole (0109).
 bool is_slow(const std::string& name) {
   return name.starts_with("eng0_") || name == "eng0" || name.starts_with("eng28");
 }
 bool has(const std::string& name, const char* knob) { return name.find(knob) != std::string::npos; }
 bool whole_sum(const std::string& name, const char* tile) {
-  return !is_slow(name) && (has(name, "k25=1") || !has(name, "k25=")) && has(name, tile);
+  const auto knob = [&](const char* any, const char* wanted) { return !has(name, any) || has(name, wanted); };
+  return !is_slow(name) && knob("k25=", "k25=1") && knob("k23=", "k23=0") && has(name, tile);
 }
 
 }  // namespace

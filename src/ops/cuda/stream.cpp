@@ -43,6 +43,10 @@ void CudaStream::wait(const Event& e) {
 
 void CudaStream::sync() { check(cudaStreamSynchronize(stream_.get())); }
 
+void CudaStream::copy(const void* from, void* to, size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()));
+}
+
 void CudaStream::block_until(uint64_t number) { check(cudaEventSynchronize(event(number))); }
 
 std::byte* CudaStream::staging(size_t half) {

@@ -23,6 +23,7 @@ class CudaStream final : public Stream {
   // Through pinned memory, in pieces: the host copies one while the device fetches the other.
   void upload(const void* from, void* to, size_t bytes) override;
   void download(const void* from, void* to, size_t bytes) override;
+  void copy(const void* from, void* to, size_t bytes) override;
 
  private:
   static constexpr size_t ring = 64, piece = size_t{4} << 20;
