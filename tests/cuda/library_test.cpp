@@ -45,7 +45,8 @@ TEST(Library, AttentionMatchesOurKernelAtManyShapes) {
     for (const auto& [s, k, real, n, m, d] :
          {Case{1, 1, 1, 1, 1, 128}, Case{300, 512, 512, 4, 4, 128}, Case{300, 512, 77, 4, 4, 128},
           Case{1000, 1003, 1003, 5, 5, 128}, Case{257, 256, 5, 2, 2, 64}, Case{640, 640, 601, 6, 2, 128},
-          Case{2000, 2304, 2101, 3, 3, 64}, Case{64, 4096, 4096, 12, 12, 128}}) {
+          Case{2000, 2304, 2101, 3, 3, 64}, Case{64, 4096, 4096, 12, 12, 128}, Case{129, 192, 191, 2, 1, 128},
+          Case{128, 193, 193, 2, 2, 128}, Case{385, 385, 384, 3, 3, 128}, Case{2100, 400, 385, 40, 8, 128}}) {
       SCOPED_TRACE(cat(s, " queries, ", real, " of ", k, " keys, ", n, "/", m, " heads of ", d));
       DeviceCtx dev;
       const Heads q = as_heads(dev.random({s, n * d}, 1, DType::bf16, 2), d);
@@ -64,6 +65,26 @@ TEST(Library, AttentionMatchesOurKernelAtManyShapes) {
       EXPECT_LE(relative_l2(got.o, want.o), 4e-3);
       expect_near(got.lse, values_of(want.lse), 1e-5);
     }
+}
+
+// Each tile of keys has larger scores than all before it, or smaller ones.
+TEST(Library, AttentionFollowsAMaximumThatGrowsOrStays) {
+  const int64_t s = 200, keys = 1000, d = 128;
+  for (const bool grows : {true, false}) {
+    DeviceCtx dev;
+    std::vector<float> rising = random_values(keys * d, 2, 0.5f);
+    for (int64_t i = 0; i < keys * d; ++i)
+      rising[static_cast<size_t>(i)] += 0.01f * static_cast<float>(grows ? i / d : keys - i / d);
+    std::vector<float> positive = random_values(s * d, 1, 0.5f);
+    for (float& x : positive) x += 0.6f;
+    const Heads q = as_heads(dev.tensor({s, d}, positive, DType::bf16), d),
+                k = as_heads(dev.tensor({keys, d}, rising, DType::bf16), d),
+                v = as_heads(dev.random({keys, d}, 3, DType::bf16), d);
+    Scope scope(dev.c.scratch());
+    const Partial got = attention(dev, q, k, v), want = oracle(dev, q, k, v, keys);
+    EXPECT_LE(relative_l2(got.o, want.o), 4e-3);
+    expect_near(got.lse, values_of(want.lse), 1e-5);
+  }
 }
 
 TEST(Library, AttentionBitsDoNotDependOnPaddingRowsOrHeads) {

@@ -120,6 +120,26 @@ TEST(Bits, OfAPixelAreTheSameInASplitWithHaloAndInTheWhole) {
     }
 }
 
+// An order of the sum that depends on where a pixel lies shows in one of 100,000 rounded results: it takes many pixels.
+struct WideBits : testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Channels, WideBits, testing::Values(8, 16, 32, 96));
+TEST_P(WideBits, OfAPixelAreTheSameWhereverItLiesInAWidePicture) {
+  DeviceCtx dev;
+  const int64_t channels = GetParam(), rows = 320 / channels + 4, wide = 512;
+  for (const int64_t outputs : {int64_t{8}, channels}) {
+    const Tensor x = dev.random({4, rows, wide, channels}, 1, DType::bf16),
+                 w = dev.random({outputs, 3, 3, 3, channels}, 2, DType::bf16), b = dev.random({outputs}, 3);
+    const Tensor whole = conv(dev, x, w, b, {1, 1, 1, 1}, {});
+    const int64_t cuts[] = {0, 155, 332, wide};
+    for (int part = 0; part < 3; ++part) {
+      SCOPED_TRACE(cat(channels, " to ", outputs, " channels, part ", part));
+      const int64_t from = cuts[part], to = cuts[part + 1], left = from > 0, right = to < wide;
+      const Tensor slab = columns(dev, x, from - left, to + right);
+      expect_same_bits(conv(dev, slab, w, b, {1, 1, left ? 0 : 1, right ? 0 : 1}, {}), columns(dev, whole, from, to));
+    }
+  }
+}
+
 TEST(Bits, OfAnEnlargedOrHalvedPixelAreTheSameInASplit) {
   DeviceCtx dev;
   const Tensor x = dev.random({1, 6, 12, 24}, 1), w = dev.random({24, 1, 3, 3, 24}, 2);

@@ -1,8 +1,11 @@
-// attention: cuDNN for bf16 heads of 64 and 128 without bias or mask, a kernel of ours for everything else. Which one
-// is a property of the call site (type, width, options), never of lengths or of the mesh.
+// attention of bf16 heads without bias or mask: on Hopper a kernel of ours for heads of 128, else cuDNN for heads of 64
+// and 128; a plain kernel of ours for everything else. Which one is a property of the device and the call site (type,
+// width, options), never of lengths or of the mesh.
 #include <algorithm>
 
+#include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/hopper_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/stream.h"
 
@@ -23,12 +26,48 @@ struct Doubled {
   Heads first_lse() const { return {lse, 0, 2, lse.dim(0), 1, 1}; }  // column 0
 };
 
+// The tokens that a fetch may see, so many rows of half a head at once.
+CUtensorMap described(const Driver& driver, const Heads& x, int64_t tokens, cuuint32_t rows) {
+  const auto* start = x.buf.data<bf16>() + x.at;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(x.width), static_cast<cuuint64_t>(x.heads),
+                              static_cast<cuuint64_t>(tokens)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(x.width) * sizeof(bf16),
+                                static_cast<cuuint64_t>(x.row) * sizeof(bf16)};
+  const cuuint32_t box[] = {64, 1, rows}, each[] = {1, 1, 1};
+  CUtensorMap map{};
+  check(driver.encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<bf16*>(start), sizes, strides, box,
+                            each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
+}
+
+// 16-byte pieces, and rows apart.
+bool fetchable(const Heads& x) {
+  const auto start = reinterpret_cast<uintptr_t>(x.buf.data<bf16>() + x.at);
+  return start % 16 == 0 && x.row % 8 == 0 && (x.tokens == 1 || x.row >= x.heads * x.width);
+}
+
+bool for_hopper(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
+  return q.dtype() == DType::bf16 && q.width == 128 && !options.causal && !options.relative_bias.defined() &&
+         options.scale > 0 && fetchable(q) && fetchable(k) && fetchable(v);
+}
+
 }  // namespace
 
 void CudaBackend::attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) {
   if (q.size() == 0) return;
   const cudaStream_t stream = native(c.stream());
   if (options.keys == 0) return no_keys(stream, out.o, out.lse);  // cuDNN would answer NaN
+  if (hopper_ && for_hopper(q, k, v, options)) {
+    const HopperOperands x{described(driver_, q, q.tokens, hopper_queries),
+                           described(driver_, k, options.keys, hopper_keys),
+                           described(driver_, v, options.keys, hopper_keys),
+                           static_cast<int>(q.tokens),
+                           static_cast<int>(options.keys),
+                           static_cast<int>(q.heads),
+                           static_cast<int>(k.heads)};
+    return hopper_attention(stream, x, facts_.multiprocessors, options.scale, out.o, out.lse);
+  }
   if (!Dnn::attends(q, k, v, options)) {
     if (q.width > most_width)
       fail(Code::unsupported, "attention: heads of ", q.width, " on CUDA, at most 512 are built");

@@ -3,6 +3,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/dnn.h"
+#include "ops/cuda/hopper_attention.h"
 #include "ops/cuda/intake.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
@@ -29,6 +30,7 @@ CudaBackend::CudaBackend(int device)
     : device_(opened(device)),
       facts_(facts(device)),
       driver_(load_driver()),
+      hopper_(facts_.capability == 90 && has_hopper_code()),
       dnn_(std::make_unique<Dnn>(facts_.capability)) {}
 
 std::vector<std::string> CudaBackend::plans() const {

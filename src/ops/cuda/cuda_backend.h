@@ -56,6 +56,7 @@ class CudaBackend final : public Backend {
   int device_;
   CudaFacts facts_;
   Driver driver_;
+  bool hopper_;  // compute capability 9.0, and code for it
   Slots slots_;
   Products products_;
   std::unique_ptr<Dnn> dnn_;

@@ -91,6 +91,7 @@ Driver load_driver() {
   find("cuMemCreate", d.create), find("cuMemRelease", d.release);
   find("cuMemMap", d.map), find("cuMemUnmap", d.unmap);
   find("cuMemSetAccess", d.set_access), find("cuMemGetAllocationGranularity", d.granularity);
+  find("cuTensorMapEncodeTiled", d.encode_tiled);
   return d;
 }
 

@@ -1,5 +1,6 @@
 // The driver, reached at run time: the program starts on a machine that has none. Only what the runtime library lacks
-// is fetched by name, the calls that reserve addresses and map pages into them.
+// is fetched by name: the calls that reserve addresses and map pages into them, and the one that describes a tensor to
+// the tensor memory accelerator.
 #pragma once
 #include <cuda.h>
 
@@ -22,6 +23,7 @@ struct Driver {
   decltype(&cuMemUnmap) unmap = nullptr;
   decltype(&cuMemSetAccess) set_access = nullptr;
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
+  decltype(&cuTensorMapEncodeTiled) encode_tiled = nullptr;
 };
 Driver load_driver();
 

@@ -9,11 +9,18 @@ namespace zoetrope::cuda {
 
 void check_launch(cudaError_t e);  // backend.cpp; throws
 
+// `shared`: bytes of dynamic shared memory.
 template <class... P>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, std::type_identity_t<P>... arguments) {
+void launch_shared(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                   std::type_identity_t<P>... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   void* pointers[] = {&arguments...};
-  check_launch(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, 0, stream));
+  check_launch(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared, stream));
+}
+
+template <class... P>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  launch_shared(kernel, grid, block, 0, stream, arguments...);
 }
 
 // Blocks for n pieces of work of which a block takes `each`.
