@@ -17,11 +17,12 @@
 namespace zoetrope::cuda {
 namespace {
 
-constexpr int width = 128, queries_a_tile = hopper_queries, keys_a_tile = hopper_keys, stages = 2;
+[[maybe_unused]] constexpr int width = 128;
+[[maybe_unused]] constexpr float log2_e = 1.4426950408889634f;
+constexpr int queries_a_tile = hopper_queries, keys_a_tile = hopper_keys, stages = 2;
 constexpr int query_panel = queries_a_tile * 128, key_panel = keys_a_tile * 128;  // bytes of 64 columns
 constexpr int query_tile = 2 * query_panel, key_tile = 2 * key_panel;
 constexpr int group = 128, computing = 2;  // threads of a warpgroup; how many of them compute
-constexpr float log2_e = 1.4426950408889634f;
 
 struct Tiles {
   alignas(1024) unsigned char q[query_tile], k[stages][key_tile], v[stages][key_tile];
