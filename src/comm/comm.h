@@ -101,7 +101,8 @@ class Comm {
  protected:
   Comm(std::string axis, int rank, std::vector<int> members, Session& session);
 
-  // Runs on the stream's thread, in the order of issue; on a device the stream's earlier work may still be under way. The front has checked the call against this rank's own buffers.
+  // Runs on the stream's thread, in the order of issue; on a device the stream's earlier work may still be under way.
+  // The front has checked the call against this rank's own buffers.
   virtual void carry_out(Stream& stream, const Call& call) = 0;
 
   std::vector<int> world_ranks(const std::vector<int>& group) const;  // checks a group handed to split

@@ -8,7 +8,7 @@
 namespace zoetrope::device {
 
 std::unique_ptr<Backend> make_backend();
-Traits traits();  // of its back ends, for dry contexts that imitate them
+Traits traits();                             // of its back ends, for dry contexts that imitate them
 void prepare(Rank& rank, Backend& backend);  // traits, streams, pages, segments; before the first Ctx
 
 // Between host memory and a tensor's elements. read sees all work that was issued before, on any stream.
