@@ -138,7 +138,11 @@ void add_parity(CLI::App& app, const World& world, Action& chosen) {
   command->add_option("--model", o->model, model_help())->type_name("MODEL")->required();
   command->add_option("--config,--visual_gen_args", o->config, "YAML file with the mesh to compare")->type_name("FILE");
   command->add_option("--sweep", o->sweep, "every legal mesh of N ranks, in each form")->type_name("N");
-  command->add_option("--device", o->device, "where to run: all ranks are threads of one process, on the CPU or on one GPU")->type_name("cpu|cuda")->capture_default_str();
+  command
+      ->add_option("--device", o->device,
+                   "where to run: all ranks are threads of one process, on the CPU or on one GPU")
+      ->type_name("cpu|cuda")
+      ->capture_default_str();
   o->types.add(*command);
   command->add_option("--json", o->json, "write the rows as JSON")->type_name("FILE");
   o->ask.add(*command);

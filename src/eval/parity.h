@@ -1,6 +1,6 @@
 // Is a mesh's video that of one rank? Runs the pipeline once on one rank and once on each mesh, ranks as threads on the
-// CPU or all of them on one GPU, with the same weights, prompt and seed, and compares the first guided prediction, the last latents and every
-// frame.
+// CPU or all of them on one GPU, with the same weights, prompt and seed, and compares the first guided prediction, the
+// last latents and every frame.
 //
 // Bounds (docs/numerics.md): cfg, Ulysses, layout padding and the parallel VAE give the bits of one rank. Ring,
 // Attention2D and tensor parallelism sum in another order: in fp32 at most 1e-5 of max |reference| for a prediction and
