@@ -38,6 +38,11 @@ std::string progress_line(const Progress& now) {
 
 void ProgressPrinter::operator()(const Progress& now) {
   if (quiet_) return;
+  if (!now.note.empty()) {
+    close_line();
+    std::fprintf(stderr, "memory: %s\n", now.note.c_str());
+    return;
+  }
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", progress_line(now).c_str());
     return;

@@ -106,6 +106,8 @@ const Key keys[] = {
      truth_into(&Settings::cuda_graph)},
     {"cuda_graph_config.scope", "segment, step", "how much one recording holds",
      word_into(&Settings::cuda_graph_scope, "segment|step")},
+    {"memory_config.limit_gib", "1 to 1048576", "most memory that the ranks of a GPU, or of a host, may take together",
+     [](Settings& s, const Json& v, const std::string& at) { s.memory_limit_gib = whole(v, 1, 1 << 20, at); }},
     {"quant_config", "", "not built", unsupported},
     {"cache_config", "", "not built", unsupported},
 };

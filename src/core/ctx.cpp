@@ -35,16 +35,17 @@ const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cu
 
 Ctx::Ctx(Rank& rank) : rank_(rank), stream_(rank.main.get()) {
   require(rank.pool != nullptr, "context: a rank needs a thread pool");
-  if (!rank.backend) rank.make_pages = dry_pages;
+  if (!rank.backend)
+    rank.make_pages = [grain = rank.traits.page_grain](size_t reserve) { return dry_pages(reserve, grain); };
   if (!rank.request) rank.request = make_region(rank, "request");
   if (!rank.scratch) rank.scratch = make_region(rank, "scratch");
   if (!rank.exchange) rank.exchange = make_region(rank, "exchange");
 }
 
 Region& Ctx::weights(const std::string& component) const {
-  auto& regions = rank_.weights[component];
-  if (regions.empty()) regions.push_back(make_region(rank_, "weights of " + component));
-  return *regions.front();
+  auto& region = rank_.weights[component][""];
+  if (!region) region = make_region(rank_, "weights of " + component);
+  return *region;
 }
 
 std::vector<Tensor> Ctx::load_weights(const std::string& component, const std::string& slice,
@@ -52,7 +53,7 @@ std::vector<Tensor> Ctx::load_weights(const std::string& component, const std::s
   if (!rank_.shared) return load(weights(component));
   const auto make = [&] { return make_region(rank_, "weights of " + component); };
   const SharedWeights::Slice got = rank_.shared->get(component, slice, make, load);
-  rank_.weights[component].push_back(got.region);
+  rank_.weights[component][slice] = got.region;
   return got.tensors;
 }
 

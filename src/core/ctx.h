@@ -53,6 +53,10 @@ class Segments {
   virtual void clear() {}  // addresses that recordings hold become invalid
 };
 
+struct DeviceMemory {
+  int64_t free = 0, total = 0;  // bytes
+};
+
 // Everything that the contexts of one rank share.
 struct Rank {
   Traits traits;
@@ -61,13 +65,14 @@ struct Rank {
   std::unique_ptr<Stream> main = inline_stream(), side;  // side is made by the first Fork
   std::function<std::unique_ptr<Stream>()> make_side = thread_stream;
   std::function<std::unique_ptr<Pages>(size_t)> make_pages = host_pages;
-  size_t memory_limit = SIZE_MAX;  // per region
+  std::function<DeviceMemory()> device_memory;  // of a device with memory of its own, whoever took it; null: the host's
+  size_t memory_limit = SIZE_MAX;               // per region
   // Where a device converts what files hold: made by the first load, with so many readers. Null: the host does it.
   std::function<std::unique_ptr<Intake>(int readers)> make_intake;
   std::unique_ptr<Intake> intake;
   SharedWeights* shared = nullptr;  // with the other ranks of this device; null: this rank shares nothing
-  // By component, what this rank uses: one region, or one for each slice that it shares.
-  std::map<std::string, std::vector<std::shared_ptr<Region>>> weights;
+  // By component, what this rank uses: one region, named "", or one for each slice that it shares.
+  std::map<std::string, std::map<std::string, std::shared_ptr<Region>>> weights;
   std::unique_ptr<Region> request, scratch, exchange;
   std::unique_ptr<Segments> segments;
   OpCounts counts;

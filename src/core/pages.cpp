@@ -104,16 +104,16 @@ bool addresses_are_limited() {
 
 class DryPages final : public Pages {
  public:
-  explicit DryPages(size_t reserve) : size_(reserve) {}
+  DryPages(size_t reserve, size_t grain) : size_(reserve), grain_(grain) {}
   std::byte* base() const override { return reinterpret_cast<std::byte*>(uintptr_t{1} << 52); }  // no real address
   bool host() const override { return false; }
   size_t reserved() const override { return size_; }
-  size_t grain() const override { return host_grain; }
+  size_t grain() const override { return grain_; }
   void commit(size_t, size_t) override {}
   void release(size_t, size_t) override {}
 
  private:
-  size_t size_;
+  size_t size_, grain_;
 };
 
 }  // namespace
@@ -122,6 +122,6 @@ std::unique_ptr<Pages> host_pages(size_t reserve) {
   if (addresses_are_limited()) return std::make_unique<ClaimedPages>(reserve);
   return std::make_unique<HostPages>(reserve);
 }
-std::unique_ptr<Pages> dry_pages(size_t reserve) { return std::make_unique<DryPages>(reserve); }
+std::unique_ptr<Pages> dry_pages(size_t reserve, size_t grain) { return std::make_unique<DryPages>(reserve, grain); }
 
 }  // namespace zoetrope

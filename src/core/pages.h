@@ -18,6 +18,7 @@ class Pages {
 
 // mmap. Under a limit on addresses (ulimit -v) only what is committed counts.
 std::unique_ptr<Pages> host_pages(size_t reserve);
-std::unique_ptr<Pages> dry_pages(size_t reserve);  // addresses that nobody may touch, for counting
+// Addresses that nobody may touch, for counting; in the steps of the device that is imitated.
+std::unique_ptr<Pages> dry_pages(size_t reserve, size_t grain = size_t{2} << 20);
 
 }  // namespace zoetrope

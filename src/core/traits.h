@@ -19,6 +19,8 @@ struct Traits {
   size_t gemm_workspace = 0;     // fixed, design 2
   size_t conv_workspace = 0;
   size_t attention_workspace = 0;
+  size_t page_grain = size_t{2} << 20;  // a region's pages come in multiples of this
+  size_t fixed_memory = 0;              // taken on the device beside the regions: work slots, libraries
 };
 
 }  // namespace zoetrope

@@ -28,12 +28,13 @@ struct EngineConfig {
   std::vector<Resolution> resolutions;  // with num_frames: what memory is made ready for before the first request
   std::vector<int> num_frames;          // read with the frames policy floor
 
-  std::vector<std::string> notes;  // for the warnings of every report
-  int threads = 0;                 // of all ranks of this process together; 0: as many as the machine has
-  size_t max_queued = 16;          // more is refused: Error(busy)
-  size_t region_limit = SIZE_MAX;  // most bytes that one memory region may take
-  Waits waits;                     // of the ranks for each other
-  Tap tap;                         // sees every named intermediate of every job, on the thread of rank 0
+  std::vector<std::string> notes;    // for the warnings of every report
+  int threads = 0;                   // of all ranks of this process together; 0: as many as the machine has
+  size_t max_queued = 16;            // more is refused: Error(busy)
+  size_t region_limit = SIZE_MAX;    // most bytes that one memory region may take
+  int64_t memory_limit = INT64_MAX;  // most that the ranks of one host, or of a GPU, may take together
+  Waits waits;                       // of the ranks for each other
+  Tap tap;                           // sees every named intermediate of every job, on the thread of rank 0
   std::function<void(Rank& rank, int number)> prepare;  // may change a rank of this process before it works
 
   int thread_count() const {

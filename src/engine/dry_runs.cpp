@@ -21,17 +21,14 @@ Request shape_of(Request request) {
 
 }  // namespace
 
-DryRuns::DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype, MeshRank at)
-    : source_(source), traits_(std::move(traits)), dtype_(dtype), vae_dtype_(vae_dtype), at_(std::move(at)) {}
-
-const Cost& DryRuns::of(const Request& request) {
-  Request shape = shape_of(request);
-  const auto found = std::ranges::find(last_, shape, &std::pair<Request, Cost>::first);
+const Cost& DryRuns::of(const Request& request, Residency residency) {
+  Shape shape{shape_of(request), residency};
+  const auto found = std::ranges::find(last_, shape, &std::pair<Shape, Cost>::first);
   if (found != last_.end()) {
     std::rotate(last_.begin(), found, found + 1);
     return last_.front().second;
   }
-  Cost cost = dry_run(source_, request, traits_, dtype_, vae_dtype_, at_);
+  Cost cost = dry_run(model_, request, at_, residency);
   ++made_;
   last_.emplace_front(std::move(shape), std::move(cost));
   if (last_.size() > kept) last_.pop_back();

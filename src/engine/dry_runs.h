@@ -11,19 +11,19 @@ namespace zoetrope {
 
 class DryRuns {
  public:
-  // `source` is borrowed.
-  DryRuns(const ModelSource& source, Traits traits, DType dtype, DType vae_dtype, MeshRank at = {});
+  explicit DryRuns(DryModel model, MeshRank at = {}) : model_(std::move(model)), at_(std::move(at)) {}
 
-  const Cost& of(const Request& request);  // good until the next call
-  int64_t made() const { return made_; }   // how many were not there already
-  static constexpr size_t kept = 8;        // shapes
+  const DryModel& model() const { return model_; }
+  const Cost& of(const Request& request, Residency residency = Residency::all);  // good until the next call
+  int64_t made() const { return made_; }                                         // how many were not there already
+  static constexpr size_t kept = 8;                                              // shapes and residencies
 
  private:
-  const ModelSource& source_;
-  Traits traits_;
-  DType dtype_, vae_dtype_;
+  using Shape = std::pair<Request, Residency>;
+
+  DryModel model_;
   MeshRank at_;
-  std::deque<std::pair<Request, Cost>> last_;  // latest first
+  std::deque<std::pair<Shape, Cost>> last_;  // latest first
   int64_t made_ = 0;
 };
 

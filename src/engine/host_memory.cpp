@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <set>
 
+#include "base/cat.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "comm/agree.h"
 
 namespace zoetrope {
@@ -23,53 +24,90 @@ std::string host_name() {
 
 int64_t value(const Json& json, const char* key) { return json.at(key).get<int64_t>(); }
 
-struct Host {
-  MemoryNeed need;
-  int64_t held = 0, available = std::numeric_limits<int64_t>::max();
-  std::set<std::pair<int64_t, std::string>> slices;  // of weights, which the ranks of a process share
+// All ranks go through the same stages at the same time.
+struct Place {
+  struct Need {
+    std::map<std::pair<int64_t, std::string>, int64_t> slices;  // of weights, which the ranks of a process share
+    int64_t rest = 0;
+  };
+  std::vector<Need> stages;
+  std::map<std::pair<int64_t, std::string>, int64_t> held;  // slices
+  int64_t held_rest = 0;
+  int64_t free = std::numeric_limits<int64_t>::max(), limit = free;
 
   void add(const Json& rank) {
-    need.request += value(rank, "request"), need.scratch += value(rank, "scratch");
-    need.exchange += value(rank, "exchange"), held += value(rank, "held");
-    available = std::min(available, value(rank, "available"));
+    const Json& all = rank.at("stages");
+    stages.resize(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      add_slices(stages[i].slices, rank, all[i].at("slices"));
+      stages[i].rest += value(all[i], "rest");
+    }
+    add_slices(held, rank, rank.at("held"));
+    held_rest += value(rank, "held_rest");
+    free = std::min(free, value(rank, "free")), limit = std::min(limit, value(rank, "limit"));
   }
-  // Ranks that have loaded come first: what they hold need not be counted again.
-  void add_weights(const Json& rank) {
-    for (const auto& [slice, bytes] : rank.at("weights").items())
-      if (slices.emplace(value(rank, "process"), slice).second && !rank.at("loaded").get<bool>())
-        need.weights[slice.substr(0, slice.find('/'))] += bytes.get<int64_t>();
+  int64_t available() const {
+    int64_t sum = held_rest;
+    for (const auto& [slice, bytes] : held) sum += bytes;
+    return std::min(limit, free > limit - sum ? limit : free + sum);
+  }
+
+ private:
+  static void add_slices(std::map<std::pair<int64_t, std::string>, int64_t>& to, const Json& rank, const Json& slices) {
+    for (const auto& [slice, bytes] : slices.items()) to[{value(rank, "process"), slice}] = bytes.get<int64_t>();
   }
 };
 
-std::string facts_of(const Rank& rank, const Cost& cost, bool loaded, int64_t free) {
-  const size_t held = rank.request->committed() + rank.scratch->committed() + rank.exchange->committed();
-  const MemoryNeed& own = cost.memory;
-  const Json facts = {{"host", host_name()},    {"process", ::getpid()},  {"weights", cost.slices},
-                      {"request", own.request}, {"scratch", own.scratch}, {"exchange", own.exchange},
-                      {"held", held},           {"available", free},      {"loaded", loaded}};
+Shortage of_stage(const Place::Need& need, Stage stage, int64_t available) {
+  Shortage all{stage, need.rest, available, {}};
+  for (const auto& [slice, bytes] : need.slices) {
+    all.parts[slice.second.substr(0, slice.second.find('/'))] += bytes;
+    all.need += bytes;
+  }
+  return all;
+}
+
+std::string facts_of(const Rank& rank, const Cost& cost, const MemoryNow& now) {
+  const StageMemory held = memory_at(rank, Stage::load);
+  Json facts = {{"place", cat(host_name(), ' ', name(rank.traits.device))},
+                {"process", ::getpid()},
+                {"held", held.slices},
+                {"held_rest", held.pages + now.fixed_held},
+                {"free", now.free},
+                {"limit", now.limit},
+                {"stages", Json::array()}};
+  for (const StageMemory& stage : cost.stages)
+    facts["stages"].push_back({{"slices", stage.slices}, {"rest", stage.pages + cost.fixed}});
   return facts.dump();
 }
 
 }  // namespace
 
-bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded, int64_t free) {
-  std::vector<Json> ranks;
-  for (const std::string& text : all_texts(c, world, facts_of(c.rank(), cost, loaded, free)))
-    ranks.push_back(parse_json(text, "rank"));
-  const auto has_weights = [](const Json& rank) { return rank.at("loaded").get<bool>(); };
-  const auto without = std::ranges::stable_partition(ranks, has_weights);
-  std::map<std::string, Host> hosts;
-  for (const Json& rank : ranks) {
-    Host& host = hosts[rank.at("host")];
-    host.add(rank);
-    host.add_weights(rank);
+std::optional<Shortage> shortage(Ctx& c, Comm& world, const Cost& cost, const MemoryNow& now) {
+  std::map<std::string, Place> places;
+  for (const std::string& text : all_texts(c, world, facts_of(c.rank(), cost, now))) {
+    const Json rank = parse_json(text, "rank");
+    places[rank.at("place")].add(rank);
   }
-  for (const auto& [name, host] : hosts) try {
-      check_memory(host.need, host.available + host.held);
-    } catch (const Error& error) {
-      throw AgreedError(error.code(), error.what());
+  std::optional<Shortage> worst;
+  for (const auto& [name, place] : places)
+    for (size_t i = 0; i < place.stages.size(); ++i) {
+      Shortage found = of_stage(place.stages[i], cost.stages[i].stage, place.available());
+      const int64_t lack = found.need - found.available;
+      if (lack > 0 && (!worst || lack > worst->need - worst->available)) worst = std::move(found);
     }
-  return without.empty();
+  return worst;
+}
+
+std::string words_of(const Shortage& shortage) {
+  std::string parts;
+  int64_t rest = shortage.need;
+  for (const auto& [component, bytes] : shortage.parts) {
+    parts += cat(component, ' ', human_bytes(bytes), ", ");
+    rest -= bytes;
+  }
+  return cat(human_bytes(shortage.need), " (", parts, "work ", human_bytes(rest), "), ",
+             human_bytes(shortage.available), " are free");
 }
 
 }  // namespace zoetrope

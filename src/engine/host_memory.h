@@ -1,13 +1,30 @@
-// Ranks of one host share its memory: what they need together, against what it has.
+// Ranks of one host, or of one GPU, share its memory: what they need together, against what it has.
 #pragma once
+#include <optional>
+
 #include "comm/comm.h"
 #include "engine/memory.h"
 
 namespace zoetrope {
 
-// Every rank says what it needs, and whether it has its weights, and how much is `free`
-// on its device or host. AgreedError(out_of_memory) where the ranks of a host
-// need more together than it has; what they hold already is there for the next job, too. True where all have weights.
-bool check_hosts(Ctx& c, Comm& world, const Cost& cost, bool loaded, int64_t free);
+// What a rank finds before a job. What it holds already is there for the next job, too.
+struct MemoryNow {
+  int64_t free = 0;           // of its device or host
+  int64_t fixed_held = 0;     // how much of what its device needs beside the regions is taken already
+  int64_t limit = INT64_MAX;  // most that all ranks of a host may take together
+};
+
+// The place that has too little, and the stage that lacks most.
+struct Shortage {
+  Stage stage;
+  int64_t need, available;
+  std::map<std::string, int64_t> parts;  // of the need: weights by component, and the rest
+};
+
+// Every rank says what it needs, holds and finds; all get the same answer. None: it fits.
+std::optional<Shortage> shortage(Ctx& c, Comm& world, const Cost& cost, const MemoryNow& now);
+
+// "12.0 GiB (transformer 9.0 GiB, ...), 5.0 GiB are free"
+std::string words_of(const Shortage& shortage);
 
 }  // namespace zoetrope

@@ -138,7 +138,7 @@ OrderedJson inspect_model(const ModelSource& source) {
 }
 
 OrderedJson inspect_cost(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype) {
-  const Cost cost = dry_run(source, request, cpu_traits(), dtype, vae_dtype);
+  const Cost cost = dry_run({source, cpu_traits(), dtype, vae_dtype}, request);
   const WanConfig transformer = wan_config(source.at("transformer").config);
   const int64_t scale = wan_vae_config(source.at("vae").config).spatial_factor();
   OrderedJson facts;

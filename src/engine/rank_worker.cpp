@@ -1,9 +1,11 @@
 #include "engine/rank_worker.h"
 
+#include <algorithm>
+
 #include "base/deadline.h"
+#include "base/units.h"
 #include "comm/agree.h"
 #include "engine/alike.h"
-#include "engine/host_memory.h"
 #include "engine/report.h"
 #include "ops/cpu/backend.h"
 #include "ops/cuda/backend.h"
@@ -13,11 +15,10 @@ namespace {
 
 std::unique_ptr<Backend> make_backend(DeviceKind device, int ranks) {
   if (device == DeviceKind::cpu) return make_cpu_backend();
-  auto backend = make_cuda_backend(0);
   if (ranks > 1)
     fail(Code::unsupported, "device cuda: ", ranks, " ranks, but only one GPU can be used so far; use --ranks 1, or ",
          "--device cpu");
-  return backend;
+  return make_cuda_backend(0);
 }
 
 // What must be equal on all ranks before they split into axes.
@@ -37,19 +38,23 @@ RankWorker::RankWorker(const Common& common, int number, int threads)
       number_(number),
       pool_(threads),
       backend_(make_backend(common.config.device, common.world.size())),
-      dry_runs_(common.model.source(), backend_->traits(), common.config.dtype, common.config.vae_dtype,
+      dry_runs_({common.model.source(), backend_->traits(), common.config.dtype, common.config.vae_dtype},
                 {common.layout, number}),
       c_(prepare()),
       world_(common.world.comm(number)) {
   const Waiting waiting(world_->waits(), Wait::bootstrap);
   require_alike(all_texts(c_, *world_, facts_of(common.config, common.model, common.layout)));
   mesh_ = std::make_unique<Mesh>(*world_, common.layout.shape, common.model.heads());
+  pipeline_ = std::make_unique<TextToVideo>(c_, common.model.source(), common.config.dtype, common.config.vae_dtype,
+                                            mesh_.get(), common.layout.forms);
+  if (rank_.device_memory) first_free_ = rank_.device_memory().free;
 }
 
 Rank& RankWorker::prepare() {
-  rank_.traits = backend_->traits();
-  rank_.backend = backend_.get();
-  if (on_cuda()) prepare_cuda(rank_, *backend_);
+  if (on_cuda())
+    prepare_cuda(rank_, *backend_);
+  else
+    rank_.traits = backend_->traits(), rank_.backend = backend_.get();
   rank_.pool = &pool_;
   rank_.memory_limit = common_.config.region_limit;
   rank_.shared = &common_.weights;
@@ -65,19 +70,21 @@ std::vector<std::string> RankWorker::meet(const std::string& say) {
   return all_texts(c_, *world_, say);
 }
 
-void RankWorker::load(const Hooks& hooks) {
-  const EngineConfig& config = common_.config;
-  try {
-    together(c_, *world_, [&] {
-      if (pipeline_) return;
-      pipeline_ = std::make_unique<TextToVideo>(c_, common_.model.source(), config.dtype, config.vae_dtype, hooks,
-                                                mesh_.get(), common_.layout.forms);
-    });
-  } catch (...) {
-    pipeline_.reset();
-    rank_.weights.clear();  // a half-loaded model is of no use to the next job
-    throw;
-  }
+// What a device needs beside the regions is taken once, by the first jobs.
+MemoryNow RankWorker::memory_now() const {
+  MemoryNow now{available_memory(), 0, common_.config.memory_limit};
+  if (!rank_.device_memory) return now;
+  now.free = rank_.device_memory().free;
+  const int64_t regions = memory_at(rank_, Stage::load).total();
+  now.fixed_held = std::clamp<int64_t>(first_free_ - now.free - regions, 0, rank_.traits.fixed_memory);
+  return now;
+}
+
+void RankWorker::load(const Cost& cost, const Hooks& hooks) {
+  if (!pipeline_->loaded(cost.residency))
+    hooks.report({Stage::load, 0, 0, 0,
+                  cat(words_of(cost.residency), ", at most ", human_bytes(most_at_once(cost.stages) + cost.fixed))});
+  together(c_, *world_, [&] { pipeline_->load(c_, cost.residency, hooks); });
 }
 
 RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hooks, Output* output) {
@@ -87,13 +94,9 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   RankResult result;
   Task task;
   const Stopwatch watch;
-  together(c_, *world_, [&] {
-    task = make();
-    result.cost = dry_runs_.of(task.request);
-  });
-  // A stop may have ended the last load on some ranks only.
-  const int64_t free = on_cuda() ? static_cast<int64_t>(cuda_free_memory(*backend_)) : available_memory();
-  if (!check_hosts(c_, *world_, result.cost, pipeline_ != nullptr, free)) load(hooks);
+  together(c_, *world_, [&] { task = make(); });
+  result.cost = choose_rung(c_, *world_, dry_runs_, task.request, memory_now());
+  load(result.cost, hooks);
   result.load_seconds = watch.seconds();
 
   rank_.counts.clear();
@@ -108,7 +111,9 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
 RankResult RankWorker::run(const std::function<Task()>& task, const Hooks& hooks, Output* output) {
   RankResult result = work(task, hooks, output);
   // From here on the video is there: nobody looks at the stop token any more.
-  const Json mine = {{"memory", memory_report(rank_)}, {"flops", flops_of(rank_.counts)}};
+  result.versions = versions_report(on_cuda() ? std::optional(cuda_facts(*backend_)) : std::nullopt);
+  const int64_t before = rank_.device_memory ? rank_.device_memory().total - first_free_ : 0;
+  const Json mine = {{"memory", memory_report(result, before)}, {"flops", flops_of(rank_.counts)}};
   for (const std::string& text : meet(mine.dump())) result.ranks.push_back(parse_json(text, "rank"));
   return result;
 }

@@ -2,7 +2,7 @@
 // one thread at a time.
 #pragma once
 #include "comm/world.h"
-#include "engine/dry_runs.h"
+#include "engine/ladder.h"
 #include "engine/model.h"
 #include "engine/output.h"
 #include "ops/backend.h"
@@ -14,6 +14,7 @@ struct RankResult {
   Cost cost;
   RunFacts facts;
   double load_seconds = 0;
+  Json versions;            // of what this rank works with, see report.h
   std::vector<Json> ranks;  // of all: {memory, flops}
 };
 
@@ -46,7 +47,8 @@ class RankWorker {
   Rank& prepare();
   bool on_cuda() const { return common_.config.device == DeviceKind::cuda; }
   RankResult work(const std::function<Task()>& make, const Hooks& hooks, Output* output);
-  void load(const Hooks& hooks);
+  MemoryNow memory_now() const;
+  void load(const Cost& cost, const Hooks& hooks);
 
   const Common common_;
   int number_;
@@ -57,7 +59,8 @@ class RankWorker {
   Ctx c_;
   std::unique_ptr<Comm> world_;
   std::unique_ptr<Mesh> mesh_;
-  std::unique_ptr<TextToVideo> pipeline_;  // made by the first job
+  std::unique_ptr<TextToVideo> pipeline_;
+  int64_t first_free_ = 0;  // of the device, before anything was taken
 };
 
 }  // namespace zoetrope

@@ -1,5 +1,6 @@
 #include "nn/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -37,11 +38,14 @@ Block block_of(const Shape& whole, const Slice& part) {
   return {part.from * step, part.of(whole)[1] * step, inner};
 }
 
+// Row by row: a division a value would take longer than the value.
 template <class T>
 void fill_values(T* to, int64_t begin, int64_t end, uint64_t base, const Block& block, Spread spread) {
-  for (int64_t j = begin; j < end; ++j) {
-    const int64_t i = block.first + j / block.columns * block.stride + j % block.columns;
-    to[j] = T(value_at(base, i, spread));
+  for (int64_t j = begin; j < end;) {
+    const int64_t column = j % block.columns, run = std::min(end - j, block.columns - column);
+    const int64_t first = block.first + j / block.columns * block.stride + column;
+    for (int64_t k = 0; k < run; ++k) to[j + k] = T(value_at(base, first + k, spread));
+    j += run;
   }
 }
 

@@ -18,16 +18,16 @@ PromptIds longest_prompts(const Request& request) {
 }  // namespace
 
 DryVideo dry_video(DryRank& dry, const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
-                   const Layout& layout, int rank) {
+                   const Layout& layout, int rank, Residency residency) {
   DryWorld world(rank, layout.shape.world());
   const auto comm = world.comm();
   const Mesh mesh(*comm, layout.shape, mesh_heads(source));
-  TextToVideo pipeline(dry.c, source, dtype, vae_dtype, {}, &mesh, layout.forms);
+  TextToVideo pipeline(dry.c, source, dtype, vae_dtype, &mesh, layout.forms);
+  pipeline.load(dry.c, residency, {});
   world.clear();
   NoFrames sink;
-  const RunFacts facts =
-      pipeline.run(dry.c, request, scheduler_config(source, request), longest_prompts(request), {}, sink);
-  return {facts.forward, count(world.log())};
+  RunFacts facts = pipeline.run(dry.c, request, scheduler_config(source, request), longest_prompts(request), {}, sink);
+  return {std::move(facts.forward), count(world.log()), std::move(facts.memory)};
 }
 
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,

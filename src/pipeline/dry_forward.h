@@ -5,6 +5,7 @@
 #include "models/source.h"
 #include "pipeline/collectives.h"
 #include "pipeline/layout.h"
+#include "pipeline/memory.h"
 
 namespace zoetrope {
 
@@ -17,10 +18,11 @@ struct DryForward {
 // prompt.
 struct DryVideo {
   Collectives forward, whole;  // of one prediction, with the exchange of guidance; of text, all steps and VAE
+  std::vector<StageMemory> memory;
 };
 
 DryVideo dry_video(DryRank& dry, const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
-                   const Layout& layout = {}, int rank = 0);
+                   const Layout& layout = {}, int rank = 0, Residency residency = Residency::all);
 
 DryForward dry_forward(const ModelSource& source, const Request& request, const Traits& traits, DType dtype,
                        const Layout& layout = {}, int rank = 0);

@@ -17,6 +17,7 @@ struct Progress {
   Stage stage = Stage::load;
   int done = 0, total = 0;  // steps, frames, parts; a stage without a measure begins at 0 of 0 and ends at 1 of 1
   double seconds = 0;       // since the stage began
+  std::string note{};       // to be said once; then the rest says nothing
 };
 
 struct Hooks {

@@ -4,7 +4,11 @@
 // Every rank of the mesh makes the same calls with the same arguments. What a rank decides from values that it has read
 // back is read alike by all, or agreed on (comm/agree.h); such an error is an AgreedError. Any other error is one
 // rank's own, and who catches it must abort the group.
+//
+// Weights come and go as the residency says (pipeline/memory.h); results have the same bits in each.
 #pragma once
+#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +21,7 @@
 #include "pipeline/decode_stage.h"
 #include "pipeline/guidance.h"
 #include "pipeline/hooks.h"
+#include "pipeline/memory.h"
 #include "pipeline/prompt_ids.h"
 #include "pipeline/text_stage.h"
 #include "sched/unipc.h"
@@ -30,41 +35,63 @@ struct Timings {
 
 struct RunFacts {
   Timings timings;
-  Collectives forward;  // what this rank issued for one prediction, the exchange of guidance included
+  Collectives forward;              // what this rank issued for one prediction, the exchange of guidance included
+  std::vector<StageMemory> memory;  // at the end of each stage, of denoising for each expert
 };
 
 class TextToVideo {
  public:
-  // Loads what this rank needs into c. `source` is only read here. `mesh` (null: one rank) must outlive the pipeline.
+  // Reads no weights yet. `source` and `mesh` (null: one rank) must outlive the pipeline.
+  TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType vae_dtype, const Mesh* mesh,
+              const attn::Forms& forms);
+  // And loads all weights of this rank.
   TextToVideo(Ctx& c, const ModelSource& source, DType dtype, DType vae_dtype, const Hooks& hooks,
               const Mesh* mesh = nullptr, const attn::Forms& forms = {});
+
+  // Brings in whatever a job of this residency begins with and lets go of what it does not keep. No collectives. What
+  // it throws leaves whole parts; the next call goes on there.
+  void load(Ctx& c, Residency residency, const Hooks& hooks);
+  bool loaded(Residency residency) const;  // nothing is left for load() to do
 
   // Runs one request; frames reach rank 0's sink behind the decoder. Whatever it throws, c is as before afterwards.
   RunFacts run(Ctx& c, const Request& request, const SchedulerConfig& scheduler, const PromptIds& ids,
                const Hooks& hooks, FrameSink& sink);
 
  private:
-  // One expert's share of a request.
+  // One expert's share of a request. What its weights make of the request is made when they are there.
   struct Expert {
-    const WanTransformer* model = nullptr;
+    size_t number = 0;
     int first = 0, last = 0;  // its steps
+    double guidance = 0;
     StepTable table;          // row 0 is step `first`
     std::vector<Text> texts;  // of this rank's streams
     Tensor scale;             // [1]
   };
+  struct Run;  // one request on its way
 
+  size_t experts() const { return source_.has("transformer_2") ? 2 : 1; }
+  bool keeps_experts() const { return residency_ != Residency::one_expert; }
+  std::vector<std::function<void()>> missing(Ctx& c);
+  void load_expert(Ctx& c, size_t number);
+  void drop_expert(Ctx& c, size_t number);
   Shape latent_shape(const Request& request) const;
-  std::vector<Expert> experts(Ctx& c, const Request& request, const Schedule& schedule, int high) const;
-  void encode_text(Ctx& c, const Guidance& guidance, const PromptIds& ids, std::vector<Expert>& experts);
-  Tensor velocity(Ctx& c, const Guidance& guidance, const Expert& expert, const Tensor& latents, int step) const;
-  void denoise(Ctx& c, const Guidance& guidance, const Schedule& schedule, const std::vector<Expert>& experts,
-               UniPC& solver, const Hooks& hooks, Timings& timings) const;
+  std::vector<Expert> shares(const Run& run) const;
+  void encode_text(Run& run);
+  void prepare(Run& run, Expert& expert) const;
+  void enter(Run& run, Expert& expert);
+  Tensor velocity(Run& run, const Expert& expert, const Tensor& latents, int step) const;
+  void steps(Run& run, const Expert& expert, UniPC& solver) const;
+  void denoise(Run& run, UniPC& solver);
 
+  const ModelSource& source_;
+  DType dtype_, vae_dtype_;
+  WanConfig config_;  // of both experts
+  Residency residency_ = Residency::all;
   std::optional<SoloMesh> solo_;  // where no mesh was given
   const Mesh& mesh_;
   WanExchange exchange_;  // of both experts, which take turns
-  std::optional<TextStage> text_;
-  std::optional<WanTransformer> high_, low_;  // low_: only with two experts
+  TextStage text_;
+  std::array<std::optional<WanTransformer>, 2> experts_;
   std::optional<DecodeStage> decode_;
 };
 

@@ -11,17 +11,16 @@
 #include "models/source.h"
 #include "pipeline/collectives.h"
 #include "pipeline/layout.h"
+#include "pipeline/memory.h"
 
 namespace zoetrope {
 
 struct RankCost {
-  std::map<std::string, int64_t> weights;          // bytes by component, of those that this rank holds
-  int64_t request = 0, scratch = 0, exchange = 0;  // bytes at most
-  double forward_flops = 0, flops = 0;             // of one prediction, of the whole request
-  Collectives forward;                             // of one prediction, the exchange of guidance included
-  Collectives whole;                               // of the request: text, all steps, VAE
+  MemoryNeed memory;                    // at most, of what this rank holds
+  double forward_flops = 0, flops = 0;  // of one prediction, of the whole request
+  Collectives forward;                  // of one prediction, the exchange of guidance included
+  Collectives whole;                    // of the request: text, all steps, VAE
 
-  int64_t total() const;  // bytes
   friend bool operator==(const RankCost&, const RankCost&) = default;
 };
 

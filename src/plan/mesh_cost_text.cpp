@@ -41,11 +41,12 @@ std::string text_of(const std::vector<int>& ranks) {
 }
 
 OrderedJson memory_of(const RankCost& cost) {
-  return {{"weights", cost.weights},
-          {"request", cost.request},
-          {"scratch", cost.scratch},
-          {"exchange", cost.exchange},
-          {"total", cost.total()}};
+  const MemoryNeed& need = cost.memory;
+  return {{"weights", need.weights},
+          {"request", need.request},
+          {"scratch", need.scratch},
+          {"exchange", need.exchange},
+          {"total", need.total()}};
 }
 
 std::string left(const std::string& text, size_t width) {
@@ -72,7 +73,7 @@ void print_collectives(std::ostream& out, const MeshCost& cost, const char* of, 
   }
 }
 
-std::vector<std::string> memory_row(const RankCost& cost, const std::vector<std::string>& components) {
+std::vector<std::string> memory_row(const MemoryNeed& cost, const std::vector<std::string>& components) {
   std::vector<std::string> row;
   for (const std::string& component : components) {
     const auto held = cost.weights.find(component);
@@ -88,17 +89,17 @@ size_t column_width(const std::string& head) { return std::max<size_t>(head.size
 void print_memory(std::ostream& out, const MeshCost& cost) {
   std::vector<std::string> components;
   for (const RankCost& rank : cost.ranks)
-    for (const auto& [component, bytes] : rank.weights)
+    for (const auto& [component, bytes] : rank.memory.weights)
       if (std::ranges::find(components, component) == components.end()) components.push_back(component);
   std::vector<std::string> head = components;
   for (const char* column : {"request", "scratch", "exchange", "total"}) head.emplace_back(column);
   out << "  peak memory\n    " << left("rank", 12);
   for (const std::string& column : head) out << right(column, column_width(column));
   out << '\n';
-  const auto same = [](const RankCost& a, const RankCost& b) { return memory_of(a) == memory_of(b); };
+  const auto same = [](const RankCost& a, const RankCost& b) { return a.memory == b.memory; };
   for (const Group& group : groups(cost, same)) {
     out << "    " << left(text_of(group.ranks), 12);
-    const std::vector<std::string> row = memory_row(*group.cost, components);
+    const std::vector<std::string> row = memory_row(group.cost->memory, components);
     for (size_t i = 0; i < row.size(); ++i) out << right(row[i], column_width(head[i]));
     out << '\n';
   }

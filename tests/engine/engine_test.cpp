@@ -78,36 +78,14 @@ TEST(Engine, ReportsEverything) {
   const TempFolder folder;
   Engine engine(toy_config());
   const Json report = run_to(engine, small_ask(), folder / "x.safetensors");
-  EXPECT_EQ(keys_of(report), (std::set<std::string>{"model",
-                                                    "recipe",
-                                                    "seed",
-                                                    "noise",
-                                                    "width",
-                                                    "height",
-                                                    "num_frames",
-                                                    "fps",
-                                                    "steps",
-                                                    "guidance_scale",
-                                                    "flow_shift",
-                                                    "schedule",
-                                                    "prompt",
-                                                    "device",
-                                                    "dtype",
-                                                    "vae_dtype",
-                                                    "threads",
-                                                    "ranks",
-                                                    "mesh",
-                                                    "tuned",
-                                                    "table_hash",
-                                                    "warnings",
-                                                    "guardrails",
-                                                    "versions",
-                                                    "timings_s",
-                                                    "collectives",
-                                                    "flops",
-                                                    "output",
-                                                    "peak_memory_bytes",
-                                                    "negative_prompt"}));
+  EXPECT_EQ(keys_of(report),
+            (std::set<std::string>{"model",          "recipe",      "seed",     "noise",      "width",
+                                   "height",         "num_frames",  "fps",      "steps",      "guidance_scale",
+                                   "flow_shift",     "schedule",    "prompt",   "device",     "residency",
+                                   "dtype",          "vae_dtype",   "threads",  "ranks",      "mesh",
+                                   "tuned",          "table_hash",  "warnings", "guardrails", "versions",
+                                   "timings_s",      "collectives", "flops",    "output",     "peak_memory_bytes",
+                                   "negative_prompt"}));
   EXPECT_EQ(report["model"], toy_folder().string());
   EXPECT_EQ(report["recipe"], "toy/original");
   EXPECT_EQ(report["seed"], 7);
@@ -122,7 +100,7 @@ TEST(Engine, ReportsEverything) {
   EXPECT_EQ(report["guardrails"], "none");
   EXPECT_EQ(report["warnings"], Json({"random weights: this is meant to be noise"}));
   EXPECT_EQ(keys_of(report["versions"]),
-            (std::set<std::string>{"zoetrope", "git", "cuda", "driver", "cudnn", "nccl", "onednn"}));
+            (std::set<std::string>{"zoetrope", "git", "cuda", "driver", "cudnn", "gpu", "nccl", "onednn"}));
   EXPECT_FALSE(report["versions"]["zoetrope"].get<std::string>().empty());
   EXPECT_EQ(report["output"]["path"], (folder / "x.safetensors").string());
   EXPECT_EQ(report["output"]["width"], 64);
@@ -131,7 +109,8 @@ TEST(Engine, ReportsEverything) {
   EXPECT_EQ(report["output"]["fps"], 16);
   ASSERT_EQ(report["peak_memory_bytes"].size(), 1u);
   EXPECT_EQ(keys_of(report["peak_memory_bytes"][0]),
-            (std::set<std::string>{"weights", "request", "scratch", "exchange"}));
+            (std::set<std::string>{"weights", "request", "scratch", "exchange", "total", "predicted", "device",
+                                   "device_predicted"}));
   EXPECT_GT(report["flops"]["forward"], 0.0);
 }
 
@@ -242,7 +221,7 @@ TEST(Engine, ReportsProgressThatOnlyGrowsAndEndsBeforeTheFileIsThere) {
   });
   job->wait();
   EXPECT_EQ(std::ranges::adjacent_find(seen, std::ranges::greater_equal()), seen.end());
-  EXPECT_EQ(seen.front(), std::pair(Stage::load, 1));
+  EXPECT_EQ(seen.front(), std::pair(Stage::load, 0));  // says what will stay in memory
   EXPECT_EQ(seen.back(), std::pair(Stage::encode, 1));
   for (const Stage stage : {Stage::text_encode, Stage::encode})  // what has no measure says when it ends
     for (const int done : {0, 1}) EXPECT_EQ(std::ranges::count(seen, std::pair(stage, done)), 1) << name(stage) << done;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "engine/dry_runs.h"
 #include "engine/jobs.h"
 #include "models/source.h"
@@ -12,41 +14,61 @@
 namespace zoetrope {
 namespace {
 
-MemoryNeed predicted(const std::string& kind, const Ask& ask, DType type) {
+Cost cost_of(const std::string& kind, const Ask& ask, DType type, Residency residency = Residency::all) {
   const ModelSource source = open_model_folder(toy_folder(kind));
   const Request request = resolve(ask, model_info(source), 0);
-  return dry_run(source, request, cpu_traits(), type, type).memory;
+  return dry_run({source, cpu_traits(), type, type}, request, {}, residency);
 }
 
-MemoryNeed measured(const std::string& kind, const Ask& ask, DType type) {
+MemoryNeed predicted(const std::string& kind, const Ask& ask, DType type) { return cost_of(kind, ask, type).memory; }
+
+// A machine that has just enough for a residency, and not for the one before.
+EngineConfig config_of(const std::string& kind, const Ask& ask, DType type, Residency residency) {
   EngineConfig config = toy_config(kind);
   config.dtype = config.vae_dtype = type;
-  Engine engine(config);
-  const Json peak = run(engine, ask).at("peak_memory_bytes").at(0);
+  config.memory_limit = most_at_once(cost_of(kind, ask, type, residency).stages);
+  return config;
+}
+
+MemoryNeed peaks(const Json& report) {
+  const Json peak = report.at("peak_memory_bytes").at(0);
   return {peak.at("weights").get<std::map<std::string, int64_t>>(), peak.at("request"), peak.at("scratch"),
           peak.at("exchange")};
 }
 
-class Promise : public testing::TestWithParam<std::tuple<std::string, DType>> {};
+using Case = std::tuple<std::string, DType, Residency>;
+class Promise : public testing::TestWithParam<Case> {};
 
 TEST_P(Promise, IsKeptToTheByteForTheLongestPrompt) {
-  const auto& [kind, type] = GetParam();
+  const auto& [kind, type, residency] = GetParam();
   Ask ask = small_ask();
   for (int i = 0; i < 600; ++i) ask.prompt += " cat";  // cut at 512 tokens
   ask.negative_prompt = ask.prompt;
-  const MemoryNeed want = predicted(kind, ask, type), got = measured(kind, ask, type);
-  EXPECT_EQ(got.weights, want.weights);
-  EXPECT_EQ(got.request, want.request);
-  EXPECT_EQ(got.scratch, want.scratch);
-  EXPECT_EQ(got.exchange, want.exchange);
+  const Cost want = cost_of(kind, ask, type, residency);
+  Engine engine(config_of(kind, ask, type, residency));
+  for (int job = 0; job < 2; ++job) {
+    const Json report = run(engine, ask);
+    EXPECT_EQ(report.at("residency"), name(residency));
+    const MemoryNeed got = peaks(report);
+    EXPECT_EQ(got.weights, want.memory.weights);
+    EXPECT_EQ(got.request, want.memory.request);
+    EXPECT_EQ(got.scratch, want.memory.scratch);
+    EXPECT_EQ(got.exchange, want.memory.exchange);
+    const Json& memory = report.at("peak_memory_bytes").at(0);
+    EXPECT_EQ(memory.at("total"), most_at_once(want.stages));
+    EXPECT_EQ(memory.at("predicted"), most_at_once(want.stages));
+    ask.prompt += "s", ask.negative_prompt = "dog" + ask.prompt;  // the text encoder is asked again
+  }
 }
 
 TEST_P(Promise, BoundsWhatAShortPromptTakes) {
-  const auto& [kind, type] = GetParam();
+  const auto& [kind, type, residency] = GetParam();
   for (const double guidance : {1.0, 4.0}) {
     Ask ask = small_ask();
     ask.guidance_scale = guidance;
-    const MemoryNeed want = predicted(kind, ask, type), got = measured(kind, ask, type);
+    const MemoryNeed want = cost_of(kind, ask, type, residency).memory;
+    Engine engine(config_of(kind, ask, type, residency));
+    const MemoryNeed got = peaks(run(engine, ask));
     EXPECT_EQ(got.weights, want.weights);
     EXPECT_LE(got.request, want.request);
     EXPECT_LE(got.scratch, want.scratch);
@@ -54,12 +76,36 @@ TEST_P(Promise, BoundsWhatAShortPromptTakes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Toys, Promise,
-                         testing::Combine(testing::Values("wan", "wan-a14b"), testing::Values(DType::f32, DType::bf16)),
-                         [](const auto& info) {
-                           const bool one = std::get<0>(info.param) == "wan";
-                           return cat(one ? "one_expert_" : "two_experts_", name(std::get<1>(info.param)));
-                         });
+// Public report: one expert at a time, and another video.
+TEST_P(Promise, HasTheSameBitsInEachResidency) {
+  const auto& [kind, type, residency] = GetParam();
+  EngineConfig roomy = toy_config(kind);
+  roomy.dtype = roomy.vae_dtype = type;
+  Engine all(roomy), engine(config_of(kind, small_ask(), type, residency));
+  for (const char* prompt : {"a cat", "a dog", "a dog"}) {
+    Ask ask = small_ask();
+    ask.prompt = prompt;
+    const Json report = run(engine, ask);
+    EXPECT_EQ(report.at("residency"), name(residency));
+    EXPECT_EQ(frames_hash(report), frames_hash(all, ask)) << prompt;
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* kind : {"wan", "wan-a14b"})
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const Residency residency : rungs(open_model_folder(toy_folder(kind))))
+        all.emplace_back(kind, type, residency);
+  return all;
+}
+
+std::string words_of_case(const testing::TestParamInfo<Case>& info) {
+  const auto& [kind, type, residency] = info.param;
+  return cat(kind == "wan" ? "one_expert_" : "two_experts_", name(type), '_', name(residency));
+}
+
+INSTANTIATE_TEST_SUITE_P(Toys, Promise, testing::ValuesIn(cases()), words_of_case);
 
 Ask larger_ask() {
   Ask ask = small_ask();
@@ -96,13 +142,6 @@ TEST(OutOfMemory, WhileLoadingLeavesRoomForTheNextTry) {
 }
 
 TEST(OutOfMemory, IsForeseen) {
-  EXPECT_EQ(
-      words([] {
-        check_memory({{{"vae", int64_t{3} << 30}}, int64_t{1} << 30, int64_t{2} << 30, 0}, int64_t{5} << 30);
-      }),
-      "memory: this request needs 6.00 GiB (vae 3.00 GiB, request 1.00 GiB, scratch 2.00 GiB), 5.00 GiB are free; a "
-      "smaller size, fewer frames or --dtype bf16 needs less");
-  EXPECT_EQ(words([] { check_memory({{}, 1, 1, 0}, 2); }), "no error");
   Engine engine(toy_config());
   Ask ask = small_ask();
   ask.width = ask.height = 16384, ask.num_frames = 4093;
@@ -111,12 +150,114 @@ TEST(OutOfMemory, IsForeseen) {
   EXPECT_EQ(frames_hash(engine, small_ask()), fresh_hash(toy_config(), small_ask()));
 }
 
+// The refusal says what would fit, and it does.
+TEST(OutOfMemory, IsRefusedWithWhatWouldFit) {
+  const DType type = DType::f32;
+  Ask ask = larger_ask();
+  ask.num_frames = 33;
+  const Residency lowest = Residency::one_expert;
+  EngineConfig config = config_of("wan-a14b", larger_ask(), type, lowest);
+  Engine engine(config);
+  const std::string said = words([&] { run(engine, ask); });
+  EXPECT_TRUE(said.starts_with("memory: this request needs ")) << said;
+  EXPECT_NE(said.find("one expert at a time); "), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with(" would fit")) << said;
+  const auto number = [&](const std::string& option) {
+    const size_t at = said.find(option);
+    EXPECT_NE(at, std::string::npos) << option << ": " << said;
+    return std::stoi(said.substr(at + option.size()));
+  };
+  ask.num_frames = number("--num-frames ");
+  EXPECT_GE(*ask.num_frames, *larger_ask().num_frames);
+  run(engine, ask);
+  ask.num_frames = *ask.num_frames + 4;
+  EXPECT_TRUE(words([&] { run(engine, ask); }).starts_with("memory: ")) << "one latent frame more";
+}
+
+// A rank whose pages come out of a budget, which a stage cuts to what is taken when it begins.
+struct Budget {
+  std::atomic<int64_t> taken = 0, most = INT64_MAX;
+};
+
+class BudgetPages final : public Pages {
+ public:
+  BudgetPages(std::unique_ptr<Pages> pages, Budget& budget) : pages_(std::move(pages)), budget_(budget) {}
+  ~BudgetPages() override { budget_.taken -= held_; }
+  std::byte* base() const override { return pages_->base(); }
+  bool host() const override { return pages_->host(); }
+  size_t reserved() const override { return pages_->reserved(); }
+  size_t grain() const override { return 4096; }  // of the system: toys are small
+  void commit(size_t from, size_t to) override {
+    const auto bytes = static_cast<int64_t>(to - from);
+    if (budget_.taken + bytes > budget_.most) fail(Code::out_of_memory, "memory: the test has no ", bytes, " bytes");
+    pages_->commit(from, to);
+    budget_.taken += bytes, held_ += bytes;
+  }
+  void release(size_t from, size_t to) override {
+    pages_->release(from, to);
+    const auto bytes = static_cast<int64_t>(to - from);
+    budget_.taken -= bytes, held_ -= bytes;
+  }
+
+ private:
+  std::unique_ptr<Pages> pages_;
+  Budget& budget_;
+  int64_t held_ = 0;
+};
+
+struct Fault {
+  Stage stage;  // where memory runs out
+  Stage after;  // it is cut to what is taken when this
+  int done;     // is reported
+};
+constexpr Fault faults[] = {{Stage::text_encode, Stage::text_encode, 0},
+                            {Stage::denoise, Stage::text_encode, 1},
+                            {Stage::vae_decode, Stage::denoise, 2}};
+
+class OutOfMemoryIn : public testing::TestWithParam<std::tuple<Fault, Residency>> {};
+
+TEST_P(OutOfMemoryIn, AStageNamesItAndLeavesNoTrace) {
+  const auto& [fault, residency] = GetParam();
+  Budget budget;
+  EngineConfig config = config_of("wan-a14b", larger_ask(), DType::f32, residency);
+  config.prepare = [&](Rank& rank, int) {
+    rank.make_pages = [&, make = rank.make_pages](size_t bytes) -> std::unique_ptr<Pages> {
+      return std::make_unique<BudgetPages>(make(bytes), budget);
+    };
+  };
+  Engine engine(config);
+  const auto cut = [&, fault = fault](const Progress& now) {
+    if (now.stage == fault.after && now.done == fault.done) budget.most = budget.taken.load();
+  };
+  for (int i = 0; i < 2; ++i) {
+    const auto job = engine.submit(larger_ask(), std::make_unique<Kept>(), cut);
+    const std::string said = words([&] { job->wait(); });
+    EXPECT_TRUE(said.starts_with(cat(name(fault.stage), ": memory: the test has no "))) << said;
+    EXPECT_EQ(job->state(), JobState::failed);
+    budget.most = INT64_MAX;
+    if (i == 0) continue;  // twice in a row, too
+    const Json report = run(engine, larger_ask());
+    EXPECT_EQ(frames_hash(report), fresh_hash(toy_config("wan-a14b"), larger_ask()));
+    EXPECT_LE(report.at("peak_memory_bytes").at(0).at("total"), config.memory_limit);
+  }
+}
+
+std::string words_of_fault(const testing::TestParamInfo<std::tuple<Fault, Residency>>& info) {
+  return cat(name(std::get<0>(info.param).stage), "_with_", name(std::get<1>(info.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, OutOfMemoryIn,
+                         testing::Combine(testing::ValuesIn(faults),
+                                          testing::Values(Residency::all, Residency::text_encoder_leaves,
+                                                          Residency::one_expert)),
+                         words_of_fault);
+
 // ---- dry runs are kept ------------------------------------------------------------------------------------------
 
 TEST(DryRuns, OfAShapeThatWasJustRunAreKept) {
   const ModelSource source = open_model_folder(toy_folder("wan-a14b"));
   const ModelInfo info = model_info(source);
-  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  DryRuns runs({source, cpu_traits(), DType::f32, DType::f32});
   const auto made = [&](auto change) {
     Ask ask = small_ask();
     change(ask);
@@ -144,7 +285,7 @@ TEST(DryRuns, OfAShapeThatWasJustRunAreKept) {
 TEST(DryRuns, OfTheShapesAskedForLongAgoAreForgotten) {
   const ModelSource source = open_model_folder(toy_folder());
   const ModelInfo info = model_info(source);
-  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  DryRuns runs({source, cpu_traits(), DType::f32, DType::f32});
   const auto made = [&](int steps) {
     Ask ask = small_ask();
     ask.steps = steps;
@@ -161,10 +302,10 @@ TEST(DryRuns, OfTheShapesAskedForLongAgoAreForgotten) {
 TEST(DryRuns, AreTheSameAsNewOnes) {
   const ModelSource source = open_model_folder(toy_folder());
   const Request request = resolve(small_ask(), model_info(source), 0);
-  DryRuns runs(source, cpu_traits(), DType::f32, DType::f32);
+  DryRuns runs({source, cpu_traits(), DType::f32, DType::f32});
   runs.of(request);
   const Cost& kept = runs.of(request);
-  const Cost fresh = dry_run(source, request, cpu_traits(), DType::f32, DType::f32);
+  const Cost fresh = dry_run({source, cpu_traits(), DType::f32, DType::f32}, request);
   EXPECT_EQ(kept.memory.total(), fresh.memory.total());
   EXPECT_EQ(kept.forward_flops, fresh.forward_flops);
   EXPECT_EQ(kept.total_flops, fresh.total_flops);

@@ -115,7 +115,7 @@ TEST(Ranks, ShareWeights) {
     run(engine, small_ask());
     std::set<const Region*> transformers;
     for (const Rank* rank : ranks)
-      for (const auto& region : rank->weights.at("transformer")) transformers.insert(region.get());
+      for (const auto& [slice, region] : rank->weights.at("transformer")) transformers.insert(region.get());
     EXPECT_EQ(transformers.size(), regions);  // whole tensors, and the parts of each tensor parallel rank
   }
 }

@@ -213,7 +213,7 @@ TEST(Pipeline, RefusesToShowWhatIsNotFinite) {
                                    {"vae", "vae_decode: latent frame 0 holds "}}) {
     Toy toy("wan");
     const Request r = toy.request({});
-    const Region& weights = *toy.cpu.rank.weights.at(part).at(0);
+    const Region& weights = *toy.cpu.rank.weights.at(part).at("");
     static_cast<float*>(weights.data())[weights.used() / sizeof(float) / 2] = std::numeric_limits<float>::quiet_NaN();
     const std::string error = words([&] { toy.run(r); });
     EXPECT_TRUE(error.starts_with(said)) << error;

@@ -62,19 +62,19 @@ TEST(MeshCost, OfThePublishedRecipeSaysWhoHoldsWhat) {
   const MeshCost cost = shipped("wan22_t2v_bf16_gb200_nvl72.yml", 80);
   for (size_t r = 0; r < 72; ++r) {
     const RankCost& rank = cost.ranks[r];
-    EXPECT_EQ(rank.weights.contains("text_encoder"), r == 0 || r == 36) << r;  // the first of each half
-    EXPECT_EQ(rank.weights.contains("vae"), r < 8) << r;
-    EXPECT_EQ(rank.weights.at("transformer"), rank.weights.at("transformer_2"));
-    EXPECT_EQ(rank.weights.at("transformer"), 28'635'875'584);
-    EXPECT_GT(rank.request, 0);
-    EXPECT_GT(rank.scratch, 0);
+    EXPECT_EQ(rank.memory.weights.contains("text_encoder"), r == 0 || r == 36) << r;  // the first of each half
+    EXPECT_EQ(rank.memory.weights.contains("vae"), r < 8) << r;
+    EXPECT_EQ(rank.memory.weights.at("transformer"), rank.memory.weights.at("transformer_2"));
+    EXPECT_EQ(rank.memory.weights.at("transformer"), 28'635'875'584);
+    EXPECT_GT(rank.memory.request, 0);
+    EXPECT_GT(rank.memory.scratch, 0);
   }
   // A message of Ulysses, sent and received; queries, keys with values and two messages of output of Attention2D; the
   // velocity.
   const int64_t s = 2000, gathered = 8000;
   const int64_t slots = 2 * 4 * s * 30 * width * half + 3 * gathered * 30 * width * half + 2 * 3 * chunk(gathered, 10) +
                         72'000 * 64 * single;
-  for (const size_t rank : {8, 36, 71}) EXPECT_EQ(cost.ranks[rank].exchange, slots);  // of those without a VAE
+  for (const size_t rank : {8, 36, 71}) EXPECT_EQ(cost.ranks[rank].memory.exchange, slots);  // of those without a VAE
 }
 
 TEST(MeshCost, OfTheRecipesForOneToEightRanks) {
@@ -123,17 +123,18 @@ TEST_P(OnMesh, LiveRanksTakeWhatDryOnesCount) {
     const RunFacts facts = pipeline.run(c, request, scheduler_config(own, request), {longest, longest}, {}, frames);
     RankCost& rank = live[static_cast<size_t>(world.rank())];
     for (const auto& [component, part] : own.parts)
-      if (const size_t bytes = c.weights(component).peak()) rank.weights[component] = static_cast<int64_t>(bytes);
-    rank.request = static_cast<int64_t>(c.request().peak());
-    rank.scratch = static_cast<int64_t>(c.scratch().peak());
-    rank.exchange = static_cast<int64_t>(c.exchange().peak());
+      if (const size_t bytes = c.weights(component).peak())
+        rank.memory.weights[component] = static_cast<int64_t>(bytes);
+    rank.memory.request = static_cast<int64_t>(c.request().peak());
+    rank.memory.scratch = static_cast<int64_t>(c.scratch().peak());
+    rank.memory.exchange = static_cast<int64_t>(c.exchange().peak());
     rank.forward = facts.forward;
   });
   for (size_t r = 0; r < live.size(); ++r) {
-    EXPECT_EQ(live[r].weights, cost.ranks[r].weights) << r;
-    EXPECT_EQ(live[r].request, cost.ranks[r].request) << r;
-    EXPECT_EQ(live[r].scratch, cost.ranks[r].scratch) << r;
-    EXPECT_EQ(live[r].exchange, cost.ranks[r].exchange) << r;
+    EXPECT_EQ(live[r].memory.weights, cost.ranks[r].memory.weights) << r;
+    EXPECT_EQ(live[r].memory.request, cost.ranks[r].memory.request) << r;
+    EXPECT_EQ(live[r].memory.scratch, cost.ranks[r].memory.scratch) << r;
+    EXPECT_EQ(live[r].memory.exchange, cost.ranks[r].memory.exchange) << r;
     EXPECT_EQ(live[r].forward, cost.ranks[r].forward) << r;
   }
 }
@@ -173,7 +174,7 @@ TEST(MeshCost, PutsRanksThatTakeTheSameTogether) {
   EXPECT_EQ(facts.at("ranks")[1].at("ranks"), "2");
   EXPECT_EQ(facts.at("ranks")[0].at("forward").at("ulysses").at("all_to_all"),
             OrderedJson({{"count", 80}, {"bytes", ulysses(2, 37'800).bytes}}));
-  EXPECT_EQ(facts.at("ranks")[0].at("memory").at("total"), cost.ranks[0].total());
+  EXPECT_EQ(facts.at("ranks")[0].at("memory").at("total"), cost.ranks[0].memory.total());
   const std::string text = as_text(cost);
   for (const char* words :
        {"cost on cfg 2 x ulysses 2, packed = 4 ranks: 1280x720, 81 frames, 40 steps, bf16, prompts at their longest\n",

@@ -14,7 +14,11 @@ Umt5Encoder::Umt5Encoder(Ctx& c, const Umt5Config& config, nn::Parameters& param
       blocks_(static_cast<size_t>(config.layers)) {
   require(tp_.size() <= config.ffn_dim, component_, ": tp ", tp_.size(), " is more than the ", config.ffn_dim,
           " numbers of d_ff");
-  nn::Loader loader(c, component, parameters, compute);
+  read(c, parameters);
+}
+
+void Umt5Encoder::read(Ctx& c, nn::Parameters& parameters) {
+  nn::Loader loader(c, component_, parameters, compute_);
   load(loader);
   loader.load();
   entries_ = loader.used();

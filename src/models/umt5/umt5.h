@@ -33,6 +33,9 @@ class Umt5Encoder {
   Umt5Encoder(Ctx& c, const Umt5Config& config, nn::Parameters& parameters, DType compute,
               const std::string& component = "text_encoder", Comm* tp = nullptr);
 
+  // Reads the weights; the constructor has done it once. For after c.drop_weights(component).
+  void read(Ctx& c, nn::Parameters& parameters);
+
   const Umt5Config& config() const { return config_; }
   const std::vector<nn::Entry>& entries() const { return entries_; }
   int64_t vocabulary() const { return embedding_.dim(0); }  // rows of the table, which may be more than the config says

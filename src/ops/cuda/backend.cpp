@@ -46,6 +46,16 @@ bool cuda_is_built() { return true; }
 
 std::unique_ptr<Backend> make_cuda_backend(int device) { return std::make_unique<cuda::CudaBackend>(device); }
 
+namespace {
+
+DeviceMemory memory_now() {  // of the current device
+  size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total));
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+}  // namespace
+
 void prepare_cuda(Rank& rank, Backend& backend) {
   const cuda::CudaBackend& b = cuda::of(backend);
   const int device = b.device();
@@ -57,6 +67,7 @@ void prepare_cuda(Rank& rank, Backend& backend) {
     return cuda::device_pages(driver, device, reserve);
   };
   rank.make_intake = [](int readers) { return std::make_unique<Intake>(cuda::intake_port(), readers); };
+  rank.device_memory = memory_now;
   rank.segments = std::make_unique<cuda::GraphSegments>();
 }
 
@@ -64,17 +75,17 @@ void use_cuda_thread(Backend& backend) { cuda::check(cudaSetDevice(cuda::of(back
 
 namespace {
 
-size_t free_memory() {  // of the current device
-  size_t free = 0, total = 0;
-  cuda::check(cudaMemGetInfo(&free, &total));
-  return free;
+CudaFacts with_free(int device) {  // of the current device
+  CudaFacts facts = cuda::facts(device);
+  facts.free = static_cast<size_t>(memory_now().free);
+  return facts;
 }
 
 }  // namespace
 
-size_t cuda_free_memory(Backend& backend) {
+CudaFacts cuda_facts(Backend& backend) {
   use_cuda_thread(backend);
-  return free_memory();
+  return with_free(cuda::of(backend).device());
 }
 
 std::vector<CudaFacts> cuda_devices() {
@@ -84,9 +95,8 @@ std::vector<CudaFacts> cuda_devices() {
   cuda::check(cudaGetDevice(&current));
   std::vector<CudaFacts> all;
   for (int i = 0; i < count; ++i) {
-    all.push_back(cuda::facts(i));
     cuda::check(cudaSetDevice(i));
-    all.back().free = free_memory();
+    all.push_back(with_free(i));
   }
   cuda::check(cudaSetDevice(current));
   return all;

@@ -33,8 +33,7 @@ struct CudaFacts {
 // One per GPU. Fails in the same words as make_cuda_backend where none can be used.
 std::vector<CudaFacts> cuda_devices();
 
-// Bytes that nobody has taken on a back end's GPU now.
-size_t cuda_free_memory(Backend& backend);
+CudaFacts cuda_facts(Backend& backend);  // of its GPU
 
 // core/digest.h of all tensors, summed.
 uint64_t cuda_digest(Backend& backend, const std::vector<Tensor>& tensors);

@@ -15,8 +15,8 @@ bool cuda_is_built() { return false; }
 std::unique_ptr<Backend> make_cuda_backend(int) { refuse(); }
 void prepare_cuda(Rank&, Backend&) { refuse(); }
 void use_cuda_thread(Backend&) { refuse(); }
-size_t cuda_free_memory(Backend&) { refuse(); }
 uint64_t cuda_digest(Backend&, const std::vector<Tensor>&) { refuse(); }
+CudaFacts cuda_facts(Backend&) { refuse(); }
 std::vector<CudaFacts> cuda_devices() { refuse(); }
 std::vector<std::string> cuda_plans(Backend&) { refuse(); }
 

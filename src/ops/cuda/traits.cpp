@@ -9,7 +9,9 @@ Traits cuda_traits(int capability) {
           .fused_glue = true,
           .gemm_workspace = size_t{64} << 20,
           .conv_workspace = size_t{448} << 20,
-          .attention_workspace = size_t{64} << 20};
+          .attention_workspace = size_t{64} << 20,
+          .page_grain = size_t{32} << 20,
+          .fixed_memory = size_t{1536} << 20};  // slots of two streams, code and handles of the libraries
 }
 
 }  // namespace zoetrope
