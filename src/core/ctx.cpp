@@ -62,6 +62,13 @@ void Ctx::drop_weights(const std::string& component) const {
   rank_.weights.erase(component);
 }
 
+void Ctx::rename_weights(const std::string& from, const std::string& to) const {
+  if (rank_.shared) rank_.shared->rename(from, to);
+  auto slices = rank_.weights.extract(from);
+  slices.key() = to;
+  rank_.weights.insert(std::move(slices));
+}
+
 Tensor Ctx::empty(const Shape& shape, DType type, Region& region) const {
   return {region.take(static_cast<size_t>(shape.size() * bytes_of(type))), shape, type};
 }

@@ -65,6 +65,7 @@ struct Rank {
   std::unique_ptr<Stream> main = inline_stream(), side;  // side is made by the first Fork
   std::function<std::unique_ptr<Stream>()> make_side = thread_stream;
   std::function<std::unique_ptr<Pages>(size_t)> make_pages = host_pages;
+  std::function<void()> enter_thread = [] {};   // called first by each thread that works for this rank
   std::function<DeviceMemory()> device_memory;  // of a device with memory of its own, whoever took it; null: the host's
   size_t memory_limit = SIZE_MAX;               // per region
   // Where a device converts what files hold: made by the first load, with so many readers. Null: the host does it.
@@ -115,6 +116,7 @@ class Ctx {
   std::vector<Tensor> load_weights(const std::string& component, const std::string& slice,
                                    const SharedWeights::Load& load) const;
   void drop_weights(const std::string& component) const;
+  void rename_weights(const std::string& from, const std::string& to) const;  // they were filled with another's
   Tensor empty(const Shape& shape, DType type) const { return empty(shape, type, scratch()); }
   Tensor empty(const Shape& shape, DType type, Region& region) const;
   Tensor empty_like(const Tensor& x) const { return empty(x.shape(), x.dtype()); }

@@ -26,6 +26,16 @@ SharedWeights::Slice SharedWeights::get(const std::string& component, const std:
   }
 }
 
+void SharedWeights::rename(const std::string& from, const std::string& to) {
+  const std::lock_guard lock(mutex_);
+  for (auto it = entries_.lower_bound({from, ""}); it != entries_.end() && it->first.first == from;) {
+    auto entry = entries_.extract(it++);
+    entries_.erase({to, entry.key().second});
+    entry.key().first = to;
+    entries_.insert(std::move(entry));
+  }
+}
+
 std::vector<SharedWeights::Held> SharedWeights::held() {
   const std::lock_guard lock(mutex_);
   std::vector<Held> all;

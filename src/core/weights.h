@@ -28,6 +28,8 @@ class SharedWeights {
   // caller alone; another rank that waits then tries itself.
   Slice get(const std::string& component, const std::string& slice, const Make& make, const Load& load);
 
+  void rename(const std::string& from, const std::string& to);  // a component that one rank alone uses
+
   struct Held {
     std::string component, slice;
     size_t bytes;

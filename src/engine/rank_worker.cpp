@@ -65,7 +65,7 @@ Rank& RankWorker::prepare() {
 }
 
 std::vector<std::string> RankWorker::meet(const std::string& say) {
-  if (on_cuda()) use_cuda_thread(*backend_);
+  rank_.enter_thread();
   const Waiting waiting(world_->waits(), Wait::idle);
   return all_texts(c_, *world_, say);
 }
@@ -88,7 +88,7 @@ void RankWorker::load(const Cost& cost, const Hooks& hooks) {
 }
 
 RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hooks, Output* output) {
-  if (on_cuda()) use_cuda_thread(*backend_);  // jobs run in another thread than the one that made this
+  rank_.enter_thread();  // jobs run in another thread than the one that made this
   const StopScope stoppable(rank_, hooks.stop);
   const Waiting waiting(world_->waits(), Wait::load);
   RankResult result;

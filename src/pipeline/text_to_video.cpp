@@ -3,6 +3,7 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "comm/agree.h"
+#include "models/wan/refill.h"
 #include "pipeline/finite.h"
 #include "pipeline/latents.h"
 
@@ -184,14 +185,43 @@ void TextToVideo::enter(Run& run, Expert& expert) {
   prepare(run, expert);
 }
 
-Tensor TextToVideo::velocity(Run& run, const Expert& expert, const Tensor& latents, int step) const {
+// Whether the next expert fills this one's memory during its last step. Ranks that share weights exchange them whole.
+bool TextToVideo::hands_over(const Run& run, const Expert& expert, int step) const {
+  return !keeps_experts() && mesh_.world().size() == 1 && !run.c.dry() && expert.number == 0 &&
+         step + 1 == expert.last && run.shares.size() > 1;
+}
+
+// An expert's last forward, behind which the other one comes in.
+Tensor TextToVideo::hand_over(Run& run, const Expert& expert, const Tensor& latents, int step) {
+  Ctx& c = run.c;
+  const Waiting waiting(mesh_.world().waits(), Wait::load);
+  Tensor prediction;
+  or_undo(
+      [&] {
+        WanRefill refill(c, *experts_[0], *source_.at(component_of[1]).weights, component_of[1]);
+        prediction = experts_[0]->forward(c, latents, expert.table, step - expert.first, expert.texts.back(),
+                                          [&](size_t block) { refill.passed(block); });
+        run.note_memory(Stage::denoise);
+        refill.finish(component_of[1]);
+      },
+      [&] { drop_expert(c, 0); });
+  experts_[1] = std::move(experts_[0]);
+  experts_[0].reset();
+  c.rename_weights(component_of[0], component_of[1]);
+  return prediction;
+}
+
+Tensor TextToVideo::velocity(Run& run, const Expert& expert, const Tensor& latents, int step) {
   std::vector<Tensor> predictions;
   for (const Text& text : expert.texts)
-    predictions.push_back(experts_[expert.number]->forward(run.c, latents, expert.table, step - expert.first, text));
+    predictions.push_back(
+        &text == &expert.texts.back() && hands_over(run, expert, step)
+            ? hand_over(run, expert, latents, step)
+            : experts_[expert.number]->forward(run.c, latents, expert.table, step - expert.first, text));
   return run.guidance.join(run.c, predictions, expert.scale);
 }
 
-void TextToVideo::steps(Run& run, const Expert& expert, UniPC& solver) const {
+void TextToVideo::steps(Run& run, const Expert& expert, UniPC& solver) {
   Ctx& c = run.c;
   Waits& waits = mesh_.world().waits();
   const Waiting waiting(waits, Wait::step);

@@ -79,8 +79,10 @@ class TextToVideo {
   void encode_text(Run& run);
   void prepare(Run& run, Expert& expert) const;
   void enter(Run& run, Expert& expert);
-  Tensor velocity(Run& run, const Expert& expert, const Tensor& latents, int step) const;
-  void steps(Run& run, const Expert& expert, UniPC& solver) const;
+  bool hands_over(const Run& run, const Expert& expert, int step) const;
+  Tensor hand_over(Run& run, const Expert& expert, const Tensor& latents, int step);
+  Tensor velocity(Run& run, const Expert& expert, const Tensor& latents, int step);
+  void steps(Run& run, const Expert& expert, UniPC& solver);
   void denoise(Run& run, UniPC& solver);
 
   const ModelSource& source_;

@@ -34,8 +34,8 @@ void require_latents(const Tensor& x, const WanConfig& config, const std::string
 
 }  // namespace
 
-Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step,
-                               const Text& text) const {
+Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step, const Text& text,
+                               const Passed& passed) const {
   require_latents(latents, config_, component_);
   const int64_t frames = latents.dim(0), rows = latents.dim(1), columns = latents.dim(2), dim = config_.dim();
   const int64_t tokens = config_.tokens(frames, rows, columns);
@@ -71,9 +71,16 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
     c.segment(key(part), body);
   };
   segment("head", [&] { head(c, latents, pass); });
-  segment("blocks", [&] {
-    for (size_t i = 0; i < blocks_.size(); ++i) run_block(c, i, pass);
-  });
+  const auto blocks = [&] {
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      run_block(c, i, pass);
+      if (passed) passed(i);
+    }
+  };
+  if (passed)
+    blocks();
+  else
+    segment("blocks", blocks);
   segment("tail", [&] { tail(c, velocity, pass); });
   return velocity;
 }

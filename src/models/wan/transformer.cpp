@@ -34,11 +34,15 @@ WanTransformer::WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& 
       own_(std::move(own)),
       exchange_(own_ ? own_.get() : exchange) {
   if (mesh()) refuse_mesh(mesh()->shape(), config_, component_);
-  nn::Loader loader(c, component, parameters, compute,
-                    {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"});
-  load(loader);
-  loader.load();
-  entries_ = loader.used();
+  nn::Loader from = loader(c, parameters, component);
+  load(from);
+  from.load();
+  entries_ = from.used();
+}
+
+nn::Loader WanTransformer::loader(Ctx& c, nn::Parameters& parameters, const std::string& component) const {
+  return {
+      c, component, parameters, compute_, {"rope", "time_embedder", "scale_shift_table", "norm1", "norm2", "norm3"}};
 }
 
 void WanTransformer::load(nn::Loader& from) {
@@ -57,7 +61,12 @@ void WanTransformer::load(nn::Loader& from) {
   nn::load(from, text_.down, embedder + "text_embedder.linear_2", dim, dim);
 
   blocks_.resize(static_cast<size_t>(config_.layers));
-  for (size_t i = 0; i < blocks_.size(); ++i) load_block(from, blocks_[i], cat("blocks.", i, '.'));
+  declared_.clear();
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    declared_.push_back(from.declared());
+    load_block(from, blocks_[i], cat("blocks.", i, '.'));
+  }
+  declared_.push_back(from.declared());
 
   from.tensor(table_, "scale_shift_table", {1, 2, dim}, {2, dim});
   nn::load(from, head_, "proj_out", head_columns(), dim);

@@ -8,8 +8,10 @@
 // the feed-forward, of the same tokens; C' = N'*D. A tap sees this rank's tokens, layout padding last, and its heads.
 // docs/parallelism.md counts what is sent.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mesh/shard.h"
 #include "models/wan/config.h"
@@ -52,10 +54,14 @@ class WanTransformer {
   Text encode_text(Ctx& c, const Tensor& context, int64_t real_rows) const;
 
   // latents [T, H, W, C_in] fp32 -> velocity [T, H, W, C_out] fp32, in scratch. H and W are even. Every rank gives the
-  // whole latents and gets the whole velocity.
-  Tensor forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step, const Text& text) const;
+  // whole latents and gets the whole velocity. `passed` hears of each block whose work was issued, on the stream.
+  using Passed = std::function<void(size_t block)>;
+  Tensor forward(Ctx& c, const Tensor& latents, const StepTable& steps, int64_t step, const Text& text,
+                 const Passed& passed = {}) const;
 
  private:
+  friend class WanRefill;
+
   struct Block {
     Tensor table;              // [6, C] fp32, added to tproj
     nn::Linear qkv, out1;      // self-attention, [3C', C] stacked, [C, C']
@@ -69,6 +75,7 @@ class WanTransformer {
 
   WanTransformer(Ctx& c, const WanConfig& config, nn::Parameters& parameters, DType compute,
                  const std::string& component, std::unique_ptr<WanExchange> own, WanExchange* exchange);
+  nn::Loader loader(Ctx& c, nn::Parameters& parameters, const std::string& component) const;
   void load(nn::Loader& from);
   void load_block(nn::Loader& from, Block& block, const std::string& prefix) const;
 
@@ -99,6 +106,7 @@ class WanTransformer {
   std::vector<Block> blocks_;
   nn::RopeTables rope_;
   std::vector<nn::Entry> entries_;
+  std::vector<size_t> declared_;  // tensors before each block, and before what comes behind them
 };
 
 }  // namespace zoetrope

@@ -67,6 +67,7 @@ void prepare_cuda(Rank& rank, Backend& backend) {
     return cuda::device_pages(driver, device, reserve);
   };
   rank.make_intake = [](int readers) { return std::make_unique<Intake>(cuda::intake_port(), readers); };
+  rank.enter_thread = [device] { cuda::check(cudaSetDevice(device)); };
   rank.device_memory = memory_now;
   rank.segments = std::make_unique<cuda::GraphSegments>();
 }
