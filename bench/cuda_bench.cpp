@@ -1,9 +1,8 @@
 // Times of Wan's parts at their real sizes on one GPU, with random weights and inputs. Each timed result is checked.
-//   cuda_bench block      one block of A14B (5120 wide, 40 heads), 72,000 tokens, bf16: replays of its graph, then by
-//   op cuda_bench products   its matrix products, one by one cuda_bench attention  its attentions, one by one, a slice
-//   of them against a sum in fp32 cuda_bench vae        2.1 decode of 20 latent frames to 1280x720, bf16, and the
-//   device memory that it takes cuda_bench depth      bf16 against fp32 plain operations through all 40 blocks, 768
-//   tokens
+// Parts: `block`, one block of A14B (5120 wide, 40 heads, 72,000 tokens, bf16), replays of its graph, then by op;
+// `products`, its matrix products one by one; `attention`, its attentions one by one, a slice of them against a sum in
+// fp32; `vae`, the 2.1 decode of 20 latent frames to 1280x720 in bf16 and the device memory that it takes; `glue`, what
+// moves bytes in that decode, alone; `depth`, bf16 against fp32 plain operations through all 40 blocks, 768 tokens.
 // Each line: bench | what | value | unit | remark. Exit status 1 where a check does not hold.
 #include <cuda_runtime.h>
 
@@ -18,6 +17,7 @@
 #include "models/wan_vae/decoder.h"
 #include "nn/random.h"
 #include "ops/cuda/backend.h"
+#include "ops/host.h"
 #include "ops/ops.h"
 
 namespace zoetrope {
@@ -318,22 +318,37 @@ void attention(Gpu& g) {
 
 // ---- VAE --------------------------------------------------------------------------------------------------------
 
+std::string gib(size_t bytes) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.2f", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
 size_t used() {
   size_t free = 0, all = 0;
   check(cudaMemGetInfo(&free, &all));
   return all - free;
 }
 
-// The first `count` latent frames; the video lies in `video`, unless that is undefined.
-void decode(Gpu& g, const WanVaeDecoder& decoder, const Tensor& latents, int64_t count, const Tensor& video) {
-  Scope once(g.c.request());
+// The first `count` latent frames, to pixels on the host (`pixels`, of all of them) by way of a side stream, as the
+// pipeline does it; the first frames as they are lie in `head`, unless that is undefined.
+void decode(Gpu& g, const WanVaeDecoder& decoder, const Tensor& latents, int64_t count, const Tensor& pixels,
+            const Tensor& head) {
+  Scope once(g.c.request()), whole(g.c.scratch());
   WanVaeDecoder::Stream stream(decoder);
-  int64_t at = 0;
-  for (int64_t t = 0; t < count; ++t) {
+  const Tensor room = g.c.empty({decoder.config().temporal_factor(), 8 * rows, 8 * columns, 3}, DType::u8);
+  Fork side(g.c);
+  for (int64_t t = 0, at = 0; t < count; ++t) {
     Scope scope(g.c.scratch());
     const Tensor some = stream.decode_next(g.c, latents.rows(t, t + 1));
-    if (video.defined()) copy(g.c, some, video.rows(at, at + some.dim(0)));
-    at += some.dim(0);
+    const int64_t to = at + some.dim(0);
+    if (head.defined() && to <= head.dim(0)) copy(g.c, some, head.rows(at, to));
+    const Tensor rgb = to_pixels(g.c, some), here = room.rows(0, rgb.dim(0));
+    side.before_parent();
+    copy(g.c, rgb, here);
+    side.after_parent();
+    copy(side, here, pixels.rows(at, to));
+    at = to;
   }
 }
 
@@ -343,29 +358,64 @@ void vae(Gpu& g) {
   nn::Random weights(3, &g.pool);
   const Tensor latents = g.random({frames, rows, columns, config.z_dim}, 4, DType::f32);
   const WanVaeDecoder decoder(g.c, config, weights, DType::bf16);
-  const Tensor video = g.c.empty({config.frames_of(frames), 8 * rows, 8 * columns, 3}, DType::bf16, g.c.request());
+  const Shape frame{1, 8 * rows, 8 * columns, 3};
+  const Shape clip = frame.with(0, config.frames_of(frames));
+  const auto memory = host_memory(g.c, static_cast<size_t>(clip.size()));
+  const Tensor pixels(memory.get(), clip, DType::u8);
   Watch watch(g.stream());
   std::vector<double> all;
+  std::vector<uint8_t> first;
   for (int i = -1; i < 3; ++i) {
     watch.start();
-    decode(g, decoder, latents, frames, video);
+    decode(g, decoder, latents, frames, pixels, {});
     watch.stop();
     (i < 0 ? (void)line("vae first", watch.ms(), "ms", "with the choice of plans") : all.push_back(watch.ms()));
+    if (i < 0) first.assign(pixels.data<uint8_t>(), pixels.data<uint8_t>() + clip.size());
   }
+  require(std::equal(first.begin(), first.end(), pixels.data<uint8_t>()),
+          "cuda_bench: vae: other bits the second time");
   const Spread s = spread(all);
-  line("vae", s.median, "ms", range(s, all.size(), ", 20 latent frames to 77 of 1280x720, with the whole video"));
+  line("vae", s.median, "ms", range(s, all.size(), ", 20 latent frames to 77 of 1280x720, pixels on the host"));
   line("vae memory", static_cast<double>(used() - before) / (1 << 30), "GiB",
-       cat("weights, scratch, histories, video; ", static_cast<double>(before) / (1 << 30), " GiB before it"));
-  line("vae rms", rms_of("vae", host_of(g.c, video)), "", "");
+       cat("weights ", gib(g.c.weights("vae").peak()), ", histories and latents ", gib(g.c.request().peak()),
+           ", scratch ", gib(g.c.scratch().peak()), ", the rest working memory and the libraries; ", gib(before),
+           " before it"));
+  std::vector<float> shades(first.begin(), first.end());
+  line("vae rms", rms_of("vae", shades), "", "of the pixels");
 
-  print("vae", profiled(g, [&] { decode(g, decoder, latents, 4, {}); }));
+  print("vae", profiled(g, [&] { decode(g, decoder, latents, 4, pixels, {}); }));
   plans(g);
 
-  const std::vector<float> first = host_of(g.c, video.rows(0, 5));
+  const Shape beginning = frame.with(0, 5);
+  const Tensor head = g.c.empty(beginning, DType::bf16, g.c.request());
+  decode(g, decoder, latents, 2, pixels, head);
   const WanVaeDecoder exact(g.c, config, weights, DType::f32, "check");
-  const Tensor want = g.c.empty({5, 8 * rows, 8 * columns, 3}, DType::f32, g.c.request());
-  decode(g, exact, latents, 2, want);
-  within("vae, 5 frames, bf16 against fp32", relative_l2(first, host_of(g.c, want)), 3e-2);
+  const Tensor want = g.c.empty(beginning, DType::f32, g.c.request());
+  decode(g, exact, latents, 2, pixels, want);
+  within("vae, 5 frames, bf16 against fp32", relative_l2(host_of(g.c, head), host_of(g.c, want)), 3e-2);
+}
+
+// What moves bytes in the decoder, at its largest sizes.
+void glue(Gpu& g) {
+  for (const auto& [frame, channels] : {std::pair<Shape, int64_t>{{1, 720, 1280, 96}, 96}, {{1, 360, 640, 192}, 192}}) {
+    const Tensor x = g.random(frame, 1, DType::bf16), more = g.random(frame, 2, DType::bf16),
+                 gamma = g.random({channels}, 3, DType::bf16), y = g.c.empty(frame, DType::bf16, g.c.request());
+    const auto time = [&](const char* what, double tensors, const std::function<void()>& body) {
+      const double ms = median_ms(g, 30, body);
+      line(cat(what, ' ', frame), ms, "ms", cat(tensors * static_cast<double>(x.bytes()) / ms / 1e9, " TB/s"));
+    };
+    time("channel_norm", 2, [&] { channel_norm(g.c, x, gamma, true, y); });
+    rms_of("channel_norm", host_of(g.c, y));
+    time("add_channel_norm", 4, [&] { add_channel_norm(g.c, x, more, gamma, true, y); });
+    time("add", 3, [&] { add(g.c, x, more); });
+    time("copy", 2, [&] { copy(g.c, more, y); });
+    const Tensor w = g.random({96, 1, 3, 3, channels}, 4, DType::bf16), b = g.random({96}, 5, DType::bf16);
+    const ConvOptions same{1, 1, 1, 1}, grown{1, 1, 1, 1, 1, true};
+    const Tensor small(x.raw(), frame.with(1, frame[1] / 2).with(2, frame[2] / 2), DType::bf16);
+    const Tensor big(x.raw(), frame, DType::bf16), out = g.c.empty(frame.with(3, 96), DType::bf16, g.c.request());
+    time("1x3x3", 2, [&] { conv_into(g.c, big, w, b, same, {}, out); });
+    time("1x3x3 of an enlarged frame", 2, [&] { conv_into(g.c, small, w, b, grown, {}, out); });
+  }
 }
 
 void run(const std::string& what) {
@@ -377,8 +427,9 @@ void run(const std::string& what) {
   if (what == "products") return products(g);
   if (what == "attention") return attention(g);
   if (what == "vae") return vae(g);
+  if (what == "glue") return glue(g);
   if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16});
-  fail(Code::invalid, "cuda_bench block|products|attention|vae|depth");
+  fail(Code::invalid, "cuda_bench block|products|attention|vae|glue|depth");
 }
 
 }  // namespace

@@ -1,31 +1,42 @@
 #include "nn/causal_conv.h"
 
+#include <iterator>
+
 namespace zoetrope::nn {
 
-Tensor CausalConv::open(Ctx& c, const Shape& frames, const Tensor& history, const Slab& slab) const {
-  const Tensor buffer = c.empty(slab.surrounded(frames, options()).with(0, past() + frames[0]), w.dtype());
-  if (past() == 0) return buffer;
-  if (history.defined())
-    copy(c, history, buffer.rows(0, past()));
-  else
-    fill(c, buffer.rows(0, past()), 0);
-  return buffer;
+Tensor CausalConv::next(Ctx& c, const Shape& frames, Past& past, const Slab& slab) const {
+  const int64_t depth = w.dim(1), at = past.count % depth;
+  if (!past.ring.defined()) {
+    past.ring = c.empty(slab.surrounded(frames, options()).with(0, depth), w.dtype(), c.request());
+    fill(c, past.ring, 0);
+  }
+  return past.ring.rows(at, at + 1);
 }
 
-Tensor CausalConv::surround(Ctx& c, const Tensor& x, const Tensor& buffer, const Slab& slab) const {
-  return slab.surround(c, x, options(), fresh(buffer));
+// The ring is read as it lies, so the weights are turned instead: a copy of at most some MiB where moving frames would
+// take hundreds. The order of a sum changes with it, from frame to frame, but not with the cut of the clip.
+void CausalConv::run(Ctx& c, Past& past, const Tensor& y, const Slab& slab, const Slab& to) const {
+  Scope scope(c.scratch());
+  slab.conv(c, past.ring, turned(c, past), b, options(), {}, to, y);
+  ++past.count;
 }
 
-Tensor CausalConv::run(Ctx& c, const Tensor& buffer, Tensor& history, const Tensor& add, const Slab& slab) const {
-  return run(c, buffer, history, add, slab, slab);
-}
-
-Tensor CausalConv::run(Ctx& c, const Tensor& buffer, Tensor& history, const Tensor& add, const Slab& slab,
-                       const Slab& to) const {
-  const Tensor y = slab.conv(c, buffer, w, b, options(), add, to);
-  if (past() == 0) return y;
-  if (!history.defined()) history = c.empty(buffer.shape().with(0, past()), w.dtype(), c.request());
-  copy(c, buffer.rows(buffer.dim(0) - past(), buffer.dim(0)), history);
+// Weights for a ring whose newest frame stands at count mod kt: that one meets the last tap, the one behind it (the
+// oldest) the first. Those of fine stages are small and used for many frames.
+Tensor CausalConv::turned(Ctx& c, Past& past) const {
+  constexpr int64_t most_kept = int64_t{4} << 20;
+  const int64_t outputs = w.dim(0), depth = w.dim(1), width = w.size() / (outputs * depth);
+  const int64_t newest = past.count % depth, late = newest + 1;
+  if (late == depth) return w;
+  const bool keeps = w.bytes() <= most_kept && newest < std::ssize(past.turned);
+  Tensor& kept = past.turned[keeps ? newest : 0];
+  if (keeps && kept.defined()) return kept;
+  const Tensor y = c.empty(w.shape(), w.dtype(), keeps ? c.request() : c.scratch());
+  const Heads from = as_heads(w.view({outputs, depth * width}), width),
+              into = as_heads(y.view({outputs, depth * width}), width);
+  copy_heads(c, slice_heads(from, depth - late, depth), slice_heads(into, 0, late));
+  copy_heads(c, slice_heads(from, 0, depth - late), slice_heads(into, late, depth));
+  if (keeps) kept = y;
   return y;
 }
 

@@ -103,13 +103,13 @@ Shape Slab::surrounded(const Shape& part, const ConvOptions& o) const {
   return part.with(axis_, halo.before + part[axis_] + halo.after);
 }
 
-Tensor Slab::surround(Ctx& c, const Tensor& x, const ConvOptions& o, const Tensor& into) const {
+Tensor Slab::surround(Ctx& c, const Tensor& x, const ConvOptions& o) const {
   if (whole()) return x;
   const Halo all = wanted(o), halo = fetched(o);
   if (all.before + all.after == 0) return x;
   const Sides got = exchange(c, x, all);
   if (halo.before + halo.after == 0) return x;
-  const Tensor y = into.defined() ? into : c.empty(surrounded(x.shape(), o), x.dtype());
+  const Tensor y = c.empty(surrounded(x.shape(), o), x.dtype());
   const int64_t own = x.dim(axis_);
   copy_heads(c, lines(x, 0, own), lines(y, halo.before, own));
   if (halo.before) copy_heads(c, lines(got.prev, 0, halo.before), lines(y, 0, halo.before));
@@ -131,13 +131,10 @@ Sides Slab::exchange(Ctx& c, const Tensor& x, const Halo& halo) const {
   return comm_->exchange(c, send, Ends::open, {message(2, halo.before), message(3, halo.after)});
 }
 
-Tensor Slab::conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add,
-                  const Slab& to) const {
-  if (whole()) return zoetrope::conv(c, x, w, b, o, add);
-  if (!to.empty()) return zoetrope::conv(c, x, w, b, of_part(o, to), add);
-  const int64_t grow = o.upsample2 ? 2 : 1;
-  return c.empty(to.part({x.dim(0) - w.dim(1) + 1, x.dim(1) * grow / o.stride, x.dim(2) * grow / o.stride, w.dim(0)}),
-                 x.dtype());
+void Slab::conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add,
+                const Slab& to, const Tensor& y) const {
+  if (whole()) return conv_into(c, x, w, b, o, add, y);
+  if (!to.empty()) conv_into(c, x, w, b, of_part(o, to), add, y);
 }
 
 Tensor Slab::all_gather(Ctx& c, const Heads& x, const Shape& part) const {

@@ -30,6 +30,7 @@ class Slab {
   void reserve(Slot& slot, int64_t fetched_line, int64_t gathered_line);
 
   bool whole() const { return comm_ == nullptr; }
+  bool fetches() const { return !whole() && margins_.empty(); }  // from its neighbours what a convolution lacks
   bool empty() const { return !whole() && at().count == 0; }
   Slab finer() const;               // at twice the resolution
   Slab share(int64_t scale) const;  // without margin, at so many times the coarsest resolution
@@ -39,13 +40,12 @@ class Slab {
 
   // A convolution of parts, in two steps. `o` and the shapes are those of a convolution of whole frames.
   //   surrounded: the part's shape [T, h, w, I] with the lines that are fetched for it.
-  //   surround:   x and these lines, in `into` (taken from scratch if undefined), or x itself if there are none.
-  //               Collective where lines are fetched.
-  //   conv:       the part `to` of the result, [T - kt + 1, h', w', O].
+  //   surround:   x and these lines, or x itself if there are none. Collective where lines are fetched.
+  //   conv:       the part `to` of the result, y [T - kt + 1, h', w', O].
   Shape surrounded(const Shape& part, const ConvOptions& o) const;
-  Tensor surround(Ctx& c, const Tensor& x, const ConvOptions& o, const Tensor& into = {}) const;
-  Tensor conv(Ctx& c, const Tensor& surrounded, const Tensor& w, const Tensor& b, const ConvOptions& o,
-              const Tensor& add, const Slab& to) const;
+  Tensor surround(Ctx& c, const Tensor& x, const ConvOptions& o) const;
+  void conv(Ctx& c, const Tensor& surrounded, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add,
+            const Slab& to, const Tensor& y) const;
 
   // x: the positions of this rank's part [1, h, w, C] -> those of the whole frame [H*W, C] on every rank.
   Tensor all_gather(Ctx& c, const Heads& x, const Shape& part) const;

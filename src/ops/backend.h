@@ -9,6 +9,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Traits traits() const = 0;
+  virtual std::shared_ptr<std::byte> host_memory(size_t bytes) = 0;  // host.h
 
   virtual void linear(Ctx& c, Tensor x, Tensor w, Tensor b, Act act, Tensor y) = 0;
   virtual void attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions options, Partial out) = 0;
@@ -41,6 +42,7 @@ class Backend {
 
   virtual void conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) = 0;
   virtual void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) = 0;
+  virtual void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) = 0;
   virtual void interleave_frames(Ctx& c, Tensor x, Tensor y) = 0;
   virtual void to_pixels(Ctx& c, Tensor x, Tensor y) = 0;
 

@@ -18,4 +18,9 @@ void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* r
   if (rotary) rope(c, out, *rotary);
 }
 
+void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y) {
+  add(c, x, more);
+  channel_norm(c, x, gamma, silu, y);
+}
+
 }  // namespace zoetrope::compose

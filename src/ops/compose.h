@@ -8,4 +8,6 @@ Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DT
 void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
                const RowSquares& whole);
 
+void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);
+
 }  // namespace zoetrope::compose

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/backend.h"
 #include "ops/compose.h"
+#include "ops/host.h"
 
 namespace zoetrope {
 namespace {
@@ -299,22 +300,36 @@ Tensor affine(Ctx& c, const Tensor& x, const Tensor& scale, const Tensor& shift,
 
 // ---- convolution (VAE) ------------------------------------------------------------------------------------------
 
-Tensor conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add) {
+namespace {
+
+Shape conv_shape(const Tensor& x, const Tensor& w, const ConvOptions& o) {
   require_compute("conv", x);
   require(x.rank() == 4 && w.rank() == 5 && x.dim(3) == w.dim(4) && x.dtype() == w.dtype(), "conv: x is ", x.shape(),
           " ", x.dtype(), " but w is ", w.shape(), " ", w.dtype());
-  require_channels("conv", "b", b, w.dim(0));
   const int64_t grow = o.upsample2 ? 2 : 1;
   const int64_t rows = x.dim(1) * grow + o.top + o.bottom - w.dim(2),
                 columns = x.dim(2) * grow + o.left + o.right - w.dim(3);
   const int64_t frames = x.dim(0) - w.dim(1) + 1;
   require(frames > 0 && rows >= 0 && columns >= 0 && o.stride > 0, "conv: x ", x.shape(), " is smaller than w ",
           w.shape());
-  const Tensor y = c.empty({frames, rows / o.stride + 1, columns / o.stride + 1, w.dim(0)}, x.dtype());
+  return {frames, rows / o.stride + 1, columns / o.stride + 1, w.dim(0)};
+}
+
+}  // namespace
+
+Tensor conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add) {
+  const Tensor y = c.empty(conv_shape(x, w, o), x.dtype());
+  conv_into(c, x, w, b, o, add, y);
+  return y;
+}
+
+void conv_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add,
+               const Tensor& y) {
+  require_like("conv", "y", y, conv_shape(x, w, o), x.dtype());
+  require_channels("conv", "b", b, w.dim(0));
   if (add.defined()) require_like("conv", "add", add, y.shape(), y.dtype());
   const double flops = 2 * elements(y) * static_cast<double>(w.size() / std::max<int64_t>(w.dim(0), 1));
   c.run({"conv", flops, bytes(x, w, b, add, y)}, [=, &c](Backend& k) { k.conv(c, x, w, b, o, add, y); });
-  return y;
 }
 
 void channel_norm(Ctx& c, const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y) {
@@ -324,6 +339,17 @@ void channel_norm(Ctx& c, const Tensor& x, const Tensor& gamma, bool silu, const
   require_like("channel_norm", "y", y, x.shape(), x.dtype());
   c.run({"channel_norm", (silu ? 8 : 4) * elements(x), bytes(x, gamma, y)},
         [=, &c](Backend& b) { b.channel_norm(c, x, gamma, silu, y); });
+}
+
+void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y) {
+  require_like("add_channel_norm", "more", more, x.shape(), x.dtype());
+  if (!c.traits().fused_glue) return compose::add_channel_norm(c, x, more, gamma, silu, y);
+  require_compute("add_channel_norm", x);
+  require(gamma.defined(), "add_channel_norm: no gamma given");
+  require_channels("add_channel_norm", "gamma", gamma, x.dim(-1));
+  require_like("add_channel_norm", "y", y, x.shape(), x.dtype());
+  c.run({"add_channel_norm", (silu ? 9 : 5) * elements(x), 2 * x.bytes() + bytes(more, gamma, y)},
+        [=, &c](Backend& b) { b.add_channel_norm(c, x, more, gamma, silu, y); });
 }
 
 Tensor interleave_frames(Ctx& c, const Tensor& x) {
@@ -358,6 +384,13 @@ void multistep(Ctx& c, const MultistepState& s, const Tensor& v, const Tensor& k
   require_like("multistep", "k", k, {multistep_coefficients}, DType::f32);
   c.run({"multistep", 17 * elements(v), bytes(s.x, s.last, s.m1, s.m2, v) * 2 - v.bytes()},
         [=, &c](Backend& b) { b.multistep(c, s, v, k); });
+}
+
+// ---- host.h ---------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<std::byte> host_memory(Ctx& c, size_t bytes) {
+  require(!c.dry(), "host_memory: a dry context has none");
+  return c.rank().backend->host_memory(bytes);
 }
 
 }  // namespace zoetrope

@@ -138,10 +138,15 @@ struct ConvOptions {
 // x[T + kt - 1, H, W, I], w[O, kt, kh, kw, I], b[O] -> [T, H', W', O]. Time is never padded: a causal convolution reads
 // kt - 1 frames of history in front of the new ones. add (may be undefined) [T, H', W', O] is added before rounding.
 Tensor conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add);
+void conv_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add,
+               const Tensor& y);
 
 // y[..., C] = x / max(|x|_2, 1e-12) * sqrt(C) * gamma[C], then SiLU if asked. Written to `y` (a convolution's
 // buffer, or x itself).
 void channel_norm(Ctx& c, const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y);
+
+// Fused add and channel_norm: x += more (of x's type), then the norm of x to `y`, which is neither.
+void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);
 
 // x[T, H, W, 2C] -> [2T, H, W, C]: channels [0, C) are the even frames, [C, 2C) the odd ones.
 Tensor interleave_frames(Ctx& c, const Tensor& x);

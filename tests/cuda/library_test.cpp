@@ -103,6 +103,31 @@ TEST(Library, AttentionBitsDoNotDependOnPaddingRowsOrHeads) {
   expect_same_bits(few.o, want);
 }
 
+// As in the middle of the VAE: one head, queries, keys and values of one projection; and as a rank has it, which holds
+// some of the queries and gathered the keys.
+TEST(Library, WideAttentionMatchesOurKernelAndKeepsItsBitsInParts) {
+  for (const auto& [tokens, width] : {std::pair<int64_t, int64_t>{3600, 384}, {901, 192}, {5000, 384}}) {
+    SCOPED_TRACE(cat(tokens, " tokens, width ", width));
+    DeviceCtx dev;
+    const Tensor packed = dev.random({tokens, 3 * width}, 1, DType::bf16, 2),
+                 kv = dev.poisoned({tokens, 2 * width}, DType::bf16);
+    const Heads q = as_heads(packed, 0, 1, width), k = as_heads(packed, width, 1, width),
+                v = as_heads(packed, 2 * width, 1, width);
+    copy_heads(dev, as_heads(packed, width, 2, width), as_heads(kv, width));
+    dev.poison_scratch(64u << 20);
+    Scope scope(dev.c.scratch());
+    const Partial whole = attention(dev, q, k, v), want = oracle(dev, q, k, v, tokens);
+    EXPECT_LE(relative_l2(whole.o, want.o), 4e-3);
+    expect_near(whole.lse, values_of(want.lse), 1e-5);
+    for (const auto& [from, to] :
+         {std::pair<int64_t, int64_t>{0, 1}, {3, 130}, {tokens / 3, tokens}, {tokens - 257, tokens}}) {
+      const Partial some = attention(dev, slice(q, from, to), as_heads(kv, 0, 1, width), as_heads(kv, width, 1, width));
+      expect_same_bits(some.o, whole.o.rows(from, to));
+      expect_same_bits(some.lse.view({to - from}), whole.lse.view({tokens}).rows(from, to));
+    }
+  }
+}
+
 TEST(Library, AttentionWithoutKeysMergesToNothing) {
   DeviceCtx dev;
   const Heads q = as_heads(dev.random({40, 256}, 1, DType::bf16), 128),

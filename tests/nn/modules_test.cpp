@@ -25,20 +25,26 @@ TEST(CausalConv, AnyCutOfTheFramesGivesTheSameBits) {
   const Tensor x = cpu.random({7, 5, 3, 4}, 2);
   const auto run = [&](const std::vector<int64_t>& chunks) {
     const Tensor y = c.empty({7, 5, 3, 6}, DType::f32);
-    Tensor history;
+    Past past;
     int64_t from = 0;
     for (const int64_t t : chunks) {
-      const Tensor frames = x.rows(from, from + t), buffer = conv.open(c, frames.shape(), history);
-      copy(c, frames, conv.fresh(buffer));
-      copy(c, conv.run(c, buffer, history, {}), y.rows(from, from + t));
+      const Tensor frames = x.rows(from, from + t);
+      for (int64_t i = 0; i < t; ++i) {
+        copy(c, frames.rows(i, i + 1), conv.next(c, frames.shape(), past));
+        conv.run(c, past, y.rows(from + i, from + i + 1));
+      }
       from += t;
     }
-    EXPECT_EQ(history.shape(), Shape({2, 5, 3, 4}));
+    EXPECT_EQ(past.ring.shape(), Shape({3, 5, 3, 4}));
     return y;
   };
   const Tensor whole = run({7});
   expect_same_bits(run({1, 1, 1, 1, 1, 1, 1}), whole);
   expect_same_bits(run({1, 4, 2}), whole);
+  const Tensor behind = c.empty({9, 5, 3, 4}, DType::f32);  // two frames of zeros, then x: all frames in one call
+  fill(c, behind, 0);
+  copy(c, x, behind.rows(2, 9));
+  expect_near(whole, values_of(zoetrope::conv(c, behind, conv.w, conv.b, conv.options(), {})), 2e-6);
 }
 
 TEST(CausalConv, SeesZerosBeforeTheFirstFrame) {
@@ -48,11 +54,15 @@ TEST(CausalConv, SeesZerosBeforeTheFirstFrame) {
   conv.w = cpu.tensor({1, 3, 1, 1, 1}, std::vector<float>{1, 10, 100});
   conv.b = cpu.tensor({1}, std::vector<float>{0});
   const Tensor x = cpu.tensor({3, 1, 1, 1}, std::vector<float>{1, 2, 3});
-  Tensor history;
-  const Tensor buffer = conv.open(c, x.shape(), history);
-  copy(c, x, conv.fresh(buffer));
-  EXPECT_EQ(values_of(conv.run(c, buffer, history, {})), (std::vector<float>{100, 210, 321}));
-  EXPECT_EQ(values_of(history), (std::vector<float>{2, 3}));
+  const Tensor y = cpu.tensor({3, 1, 1, 1}, std::vector<float>{0, 0, 0});
+  Past past;
+  for (int64_t i = 0; i < 3; ++i) {
+    copy(c, x.rows(i, i + 1), conv.next(c, x.shape(), past));
+    conv.run(c, past, y.rows(i, i + 1));
+  }
+  EXPECT_EQ(values_of(y), (std::vector<float>{100, 210, 321}));
+  copy(c, x.rows(0, 1), conv.next(c, x.shape(), past));  // over the oldest
+  EXPECT_EQ(values_of(past.ring), (std::vector<float>{1, 2, 3}));
 }
 
 // Values of the published model's head width, 128: 44 elements for time, 42 each for rows and columns.

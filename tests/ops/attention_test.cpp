@@ -68,7 +68,8 @@ TEST(Attention, MatchesSoftmaxAtOddShapes) {
   DeviceCtx dev;
   for (const DType type : {DType::f32, DType::bf16})
     for (const auto& [s, k, n, m, d] : {Case{1, 1, 1, 1, 1}, Case{5, 9, 2, 2, 8}, Case{33, 130, 4, 2, 20},
-                                        Case{150, 300, 3, 1, 64}, Case{17, 129, 2, 2, 128}, Case{20, 20, 1, 1, 384}})
+                                        Case{150, 300, 3, 1, 64}, Case{17, 129, 2, 2, 128}, Case{20, 20, 1, 1, 384},
+                                        Case{1, 70, 4, 2, 136}, Case{37, 1, 1, 1, 192}, Case{70, 515, 2, 1, 256}})
       for (const bool causal : {false, true}) {
         SCOPED_TRACE(cat(type, " ", s, " queries ", k, " keys ", n, "/", m, " heads of ", d, causal ? " causal" : ""));
         const Heads q = as_heads(dev.random({s, n * d}, 1, type, 2), d),
@@ -112,6 +113,12 @@ TEST(Attention, NeverReadsPaddingKeys) {
       const Heads q = as_heads(dev.random({30, 32}, 10, type), 16), k = as_heads(kv, 0, 2, 16),
                   v = as_heads(kv, 32, 2, 16);
       expect_matches(attention(dev, q, k, v, {.keys = real}), reference(q, k, v, {.keys = real}));
+      Tensor wide = dev.random({150, 2 * 144}, 11, type);
+      const Tensor rest = wide.rows(real, 150);
+      device::poison(rest.raw(), static_cast<size_t>(rest.bytes()));
+      const Heads q1 = as_heads(dev.random({30, 144}, 12, type), 144), k1 = as_heads(wide, 0, 1, 144),
+                  v1 = as_heads(wide, 144, 1, 144);
+      expect_matches(attention(dev, q1, k1, v1, {.keys = real}), reference(q1, k1, v1, {.keys = real}));
     }
 }
 

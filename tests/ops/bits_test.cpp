@@ -50,7 +50,7 @@ TEST(Bits, OfALinearColumnDoNotDependOnWhichWholePanelsSurroundIt) {
 TEST(Bits, OfAQueryDependOnItsRowAndTheKeysAlone) {
   DeviceCtx dev;
   for (const DType type : types)
-    for (const auto& [keys, width] : {std::pair<int64_t, int64_t>{300, 64}, {77, 128}, {129, 20}}) {
+    for (const auto& [keys, width] : {std::pair<int64_t, int64_t>{300, 64}, {77, 128}, {129, 20}, {131, 384}}) {
       SCOPED_TRACE(cat(type, " ", keys, " keys, width ", width));
       const Tensor q = dev.random({290, 3 * width}, 1, type);
       const Heads k = as_heads(dev.random({keys, 3 * width}, 2, type), width),

@@ -209,6 +209,23 @@ TEST(ChannelNorm, MatchesItsFormulaWithAndWithoutSilu) {
       }
 }
 
+TEST(ChannelNorm, BehindAnAdditionHasTheBitsOfThePlainForm) {
+  DeviceCtx dev;
+  for (const DType type : types)
+    for (const int64_t width : {3, 8, 96, 100, 192, 384, 400, 776})
+      for (const bool with_silu : {false, true}) {
+        SCOPED_TRACE(cat(type, " ", width, " channels"));
+        const Tensor more = dev.random({2, 3, 4, width}, 2, type, 3), gamma = dev.random({width}, 3);
+        Tensor sums[2], norms[2];
+        for (int fused = 0; fused < 2; ++fused) {
+          sums[fused] = dev.random({2, 3, 4, width}, 1, type, 3), norms[fused] = dev.poisoned(more.shape(), type);
+          (fused ? add_channel_norm : compose::add_channel_norm)(dev, sums[fused], more, gamma, with_silu,
+                                                                 norms[fused]);
+        }
+        expect_same_bits(sums[1], sums[0]), expect_same_bits(norms[1], norms[0]);
+      }
+}
+
 TEST(ChannelNorm, OfZeroIsZero) {
   DeviceCtx dev;
   const Tensor x = dev.tensor({1, 1, 1, 4}, std::vector<float>(4)), y = dev.poisoned(x.shape(), DType::f32);
@@ -282,6 +299,8 @@ TEST(Norms, RefuseWhatDoesNotFit) {
             }),
             "gate_add: h is [2, 8] bf16, should be [2, 8] fp32");
   EXPECT_EQ(words([&] { channel_norm(dev, x, w, true, x); }), "channel_norm: gamma is [6] but x has 8 channels");
+  EXPECT_EQ(words([&] { add_channel_norm(dev, x, w, all, true, x); }),
+            "add_channel_norm: more is [6] fp32, should be [2, 8] fp32");
 }
 
 }  // namespace

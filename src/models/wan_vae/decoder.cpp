@@ -4,7 +4,18 @@
 
 namespace zoetrope {
 
-using wan_vae::Walk;
+using wan_vae::Frames, wan_vae::Walk;
+
+namespace {
+
+// Adds only where somebody looks: the next norm would have done it.
+void tap(Ctx& c, const std::string& name, Frames& frames) {
+  if (!c.rank().tap) return;
+  frames.settle(c);
+  c.tap(name, frames.x);
+}
+
+}  // namespace
 
 WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters& parameters, DType compute,
                              const std::string& component, const VaeRanks& ranks)
@@ -78,43 +89,61 @@ void WanVaeDecoder::decode(Ctx& c, const Tensor& latent, const nn::Slab& slab, W
   const bool alone = ranks_.form == VaeForm::overlap;
   if (alone && slab.empty()) return;
   if (alone) walk.slab = {};
-  Tensor x = enter(c, latent, walk);
-  if (alone) x = slab.part(c, x), walk.slab = slab;
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    x = stages_[i](c, x, walk);
-    c.tap(cat("up.", i), x);
+  Frames x = enter(c, latent, walk);
+  if (alone && !slab.whole()) {
+    x.settle(c);
+    x = Frames(c, slab.part(c, x.x));
   }
-  leave(c, x, frames, walk);
+  if (alone) walk.slab = slab;
+  rise(c, 0, x, walk, frames);
 }
 
 // [1, H, W, z] -> [1, H, W, C] after the middle block. Every rank has the whole latent: its first convolution fetches
 // nothing.
-Tensor WanVaeDecoder::enter(Ctx& c, const Tensor& latent, Walk& walk) const {
-  Tensor& history = walk.next();
+Frames WanVaeDecoder::enter(Ctx& c, const Tensor& latent, Walk& walk) const {
+  nn::Past& past = walk.next();
   const Tensor z = affine(c, walk.slab.part(c, latent, conv_in_.options()), std_, mean_, compute_);
-  const Tensor buffer = conv_in_.open(c, walk.slab.part(latent.shape()), history, walk.slab);
-  const Tensor fresh = conv_in_.fresh(buffer);
+  const Tensor next = conv_in_.next(c, walk.slab.part(latent.shape()), past, walk.slab);
   post_quant_.into(c, z.view({z.size() / config_.z_dim, config_.z_dim}),
-                   fresh.view({z.size() / config_.z_dim, config_.z_dim}));
-  c.tap("post_quant", fresh);
-  Tensor x = conv_in_.run(c, buffer, history, {}, walk.slab);
-  c.tap("conv_in", x);
-  x = mid_[0](c, x, walk);
+                   next.view({z.size() / config_.z_dim, config_.z_dim}));
+  c.tap("post_quant", next);
+  Frames x(c, c.empty(walk.slab.part(latent.shape()).with(3, conv_in_.w.dim(0)), compute_));
+  conv_in_.run(c, past, x.x, walk.slab);
+  c.tap("conv_in", x.x);
+  mid_[0](c, x, walk);
   mid_attention_(c, x, walk.slab);
-  x = mid_[1](c, x, walk);
-  c.tap("mid", x);
+  mid_[1](c, x, walk);
+  tap(c, "mid", x);
   return x;
 }
 
-void WanVaeDecoder::leave(Ctx& c, const Tensor& x, const Tensor& frames, Walk& walk) const {
-  Tensor& history = walk.next();
-  const nn::Slab& slab = walk.slab;
-  const Tensor buffer = conv_out_.open(c, x.shape(), history, slab);
-  channel_norm(c, conv_out_.surround(c, x, buffer, slab), norm_out_, true, conv_out_.fresh(buffer));
-  const nn::Slab share = slab.share(config_.spatial_factor());
-  const Tensor y = conv_out_.run(c, buffer, history, {}, slab, share);  // 3 channels, or padded
+// Some frames from this stage on, to their part of the result. Where ranks fetch lines from each other, all frames go
+// together: a message for each would cost more than their memory.
+void WanVaeDecoder::rise(Ctx& c, size_t i, Frames some, Walk walk, const Tensor& frames) const {
+  const wan_vae::Stage& stage = stages_[i];
+  for (const wan_vae::ResBlock& block : stage.resnets) block(c, some, walk);
+  if (!stage.upsamples) {
+    tap(c, cat("up.", i), some);
+    return leave(c, some, frames, walk);
+  }
+  const Tensor x = stage.upsampler(c, some, walk);
+  c.tap(cat("up.", i), x);
+  const int64_t group = walk.slab.fetches() ? x.dim(0) : 1, each = frames.dim(0) / x.dim(0);
+  for (int64_t from = 0; from < x.dim(0); from += group) {
+    Scope scope(c.scratch());
+    rise(c, i + 1, Frames(c, x.rows(from, from + group)), walk, frames.rows(from * each, (from + group) * each));
+  }
+}
+
+void WanVaeDecoder::leave(Ctx& c, Frames& some, const Tensor& frames, Walk& walk) const {
+  nn::Past& past = walk.next();
+  const nn::Slab share = walk.slab.share(config_.spatial_factor());
+  const int64_t outputs = conv_out_.w.dim(0);  // 3, or padded
+  const Tensor y = outputs == 3 ? frames : c.empty(frames.shape().with(3, outputs), frames.dtype());
+  wan_vae::norm_silu_conv(c, some, norm_out_, conv_out_, past, y, walk.slab, share);
+  if (outputs == 3) return;
   const int64_t pixels = frames.size() / 3;
-  copy_heads(c, as_heads(y.view({pixels, y.dim(3)}), 0, 1, 3), as_heads(frames.view({pixels, 3}), 3));
+  copy_heads(c, as_heads(y.view({pixels, outputs}), 0, 1, 3), as_heads(frames.view({pixels, 3}), 3));
 }
 
 }  // namespace zoetrope

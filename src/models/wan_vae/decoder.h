@@ -34,7 +34,8 @@ class WanVaeDecoder {
   const std::vector<nn::Entry>& entries() const { return entries_; }  // of the decoder
 
   // One clip on its way through: the last frames that each causal convolution saw, in the request region. Latent frames
-  // come one at a time, so the result cannot depend on how a caller cuts the clip.
+  // come one at a time, so the result cannot depend on how a caller cuts the clip; and behind the doubling of frames
+  // each goes through the finer stages alone, so that scratch holds one frame of the finest.
   class Stream {
    public:
     explicit Stream(const WanVaeDecoder& decoder) : decoder_(decoder) {}
@@ -50,8 +51,8 @@ class WanVaeDecoder {
 
    private:
     const WanVaeDecoder& decoder_;
-    nn::Slab slab_;             // whole or this rank's part, at the latent's resolution
-    std::deque<Tensor> slots_;  // references to them outlive growth
+    nn::Slab slab_;               // whole or this rank's part, at the latent's resolution
+    std::deque<nn::Past> slots_;  // references to them outlive growth
     Shape latent_;
     bool first_ = true;
   };
@@ -63,8 +64,9 @@ class WanVaeDecoder {
   int64_t longest_line(int64_t across) const;
   std::vector<int64_t> margins() const;
   void decode(Ctx& c, const Tensor& latent, const nn::Slab& slab, wan_vae::Walk walk, const Tensor& frames) const;
-  Tensor enter(Ctx& c, const Tensor& latent, wan_vae::Walk& walk) const;
-  void leave(Ctx& c, const Tensor& x, const Tensor& frames, wan_vae::Walk& walk) const;
+  wan_vae::Frames enter(Ctx& c, const Tensor& latent, wan_vae::Walk& walk) const;
+  void rise(Ctx& c, size_t stage, wan_vae::Frames some, wan_vae::Walk walk, const Tensor& frames) const;
+  void leave(Ctx& c, wan_vae::Frames& some, const Tensor& frames, wan_vae::Walk& walk) const;
 
   WanVaeConfig config_;
   DType compute_;

@@ -1,5 +1,7 @@
 #include "models/wan_vae/layers.h"
 
+#include <utility>
+
 namespace zoetrope::wan_vae {
 namespace {
 
@@ -11,6 +13,29 @@ constexpr ConvOptions enlarged{.top = 1, .bottom = 1, .left = 1, .right = 1, .up
 
 }  // namespace
 
+void Frames::settle(Ctx& c) {
+  if (pending) add(c, x, more);
+  pending = false;
+}
+
+// Where lines are fetched, those of all frames travel at once; else the sum, the norm and the place where the
+// convolution looks for its next frame are one pass.
+void norm_silu_conv(Ctx& c, Frames& frames, const Tensor& gamma, const nn::CausalConv& conv, nn::Past& past,
+                    const Tensor& y, const nn::Slab& slab, const nn::Slab& to) {
+  Scope scope(c.scratch());
+  if (slab.fetches()) frames.settle(c);
+  const Tensor x = conv.surround(c, frames.x, slab);
+  for (int64_t i = 0; i < x.dim(0); ++i) {
+    const Tensor one = x.rows(i, i + 1), into = conv.next(c, frames.x.shape(), past, slab);
+    if (frames.pending)
+      add_channel_norm(c, one, frames.more.rows(i, i + 1), gamma, true, into);
+    else
+      channel_norm(c, one, gamma, true, into);
+    conv.run(c, past, y.rows(i, i + 1), slab, to);
+  }
+  frames.pending = false;
+}
+
 void ResBlock::load(nn::Loader& from, const std::string& prefix, int64_t in, int64_t out) {
   from.tensor(norm1, prefix + "norm1.gamma", {in, 1, 1, 1}, {in});
   nn::load(from, conv1, prefix + "conv1", {out, in, 3, 3, 3});
@@ -21,23 +46,21 @@ void ResBlock::load(nn::Loader& from, const std::string& prefix, int64_t in, int
   from.tensor(shortcut.b, prefix + "conv_shortcut.bias", {out});
 }
 
-// The first convolution's buffers are given back before the second runs: only its input outlives them.
-Tensor ResBlock::operator()(Ctx& c, const Tensor& x, Walk& walk) const {
-  Tensor &history1 = walk.next(), &history2 = walk.next();
+void ResBlock::operator()(Ctx& c, Frames& frames, Walk& walk) const {
+  nn::Past &past1 = walk.next(), &past2 = walk.next();
   const bool widens = shortcut.w.defined();
-  const Tensor y = widens ? c.empty(x.shape().with(3, shortcut.w.dim(0)), x.dtype()) : x;
-  Scope scope(c.scratch());
-  const Tensor second = conv2.open(c, y.shape(), history2, walk.slab);
-  {
-    Scope inner(c.scratch());
-    const Tensor first = conv1.open(c, x.shape(), history1, walk.slab);
-    channel_norm(c, conv1.surround(c, x, first, walk.slab), norm1, true, conv1.fresh(first));
-    const Tensor middle = conv1.run(c, first, history1, {}, walk.slab);
-    channel_norm(c, conv2.surround(c, middle, second, walk.slab), norm2, true, conv2.fresh(second));
+  const Tensor middle = widens ? c.empty(frames.x.shape().with(3, shortcut.w.dim(0)), frames.x.dtype()) : frames.more;
+  norm_silu_conv(c, frames, norm1, conv1, past1, middle, walk.slab, walk.slab);
+  if (widens) {
+    const Tensor x = frames.x;
+    frames = Frames(c, middle);
+    shortcut.into(c, pixels(x), pixels(frames.more));
+    std::swap(frames.x, frames.more);  // x: the shortcut, more: what conv1 made
   }
-  const Tensor straight = widens ? shortcut(c, pixels(x)).view(y.shape()) : x;
-  copy(c, conv2.run(c, second, history2, straight, walk.slab), y);
-  return y;
+  Frames inner = frames;
+  inner.x = frames.more, inner.pending = false;
+  norm_silu_conv(c, inner, norm2, conv2, past2, frames.more, walk.slab, walk.slab);
+  frames.pending = true;
 }
 
 void FrameAttention::load(nn::Loader& from, const std::string& prefix, int64_t dim) {
@@ -48,19 +71,20 @@ void FrameAttention::load(nn::Loader& from, const std::string& prefix, int64_t d
   from.tensor(out.b, prefix + "proj.bias", {dim});
 }
 
-void FrameAttention::operator()(Ctx& c, const Tensor& x, const nn::Slab& slab) const {
-  const int64_t dim = x.dim(3);
-  for (int64_t frame = 0; frame < x.dim(0); ++frame) {
-    Scope scope(c.scratch());
-    const Tensor part = x.rows(frame, frame + 1), here = pixels(part);  // [H*W, C]
-    const Tensor normed = c.empty_like(here);
-    channel_norm(c, here, norm, false, normed);
-    const Tensor all = qkv(c, normed);  // [H*W, 3C]
-    const Heads q = as_heads(all, 0, 1, dim);
-    Heads kv = as_heads(all, dim, 2, dim);
-    if (!slab.whole()) kv = as_heads(slab.all_gather(c, kv, part.shape().with(3, 2 * dim)), dim);
-    add(c, here, out(c, attention(c, q, slice_heads(kv, 0, 1), slice_heads(kv, 1, 2)).o.view(here.shape())));
-  }
+void FrameAttention::operator()(Ctx& c, Frames& frame, const nn::Slab& slab) const {
+  Scope scope(c.scratch());
+  const int64_t dim = frame.x.dim(3);
+  const Tensor x = pixels(frame.x), more = pixels(frame.more), normed = c.empty_like(x);  // [H*W, C]
+  if (frame.pending)
+    add_channel_norm(c, x, more, norm, false, normed);
+  else
+    channel_norm(c, x, norm, false, normed);
+  const Tensor all = qkv(c, normed);  // [H*W, 3C]
+  const Heads q = as_heads(all, 0, 1, dim);
+  Heads kv = as_heads(all, dim, 2, dim);
+  if (!slab.whole()) kv = as_heads(slab.all_gather(c, kv, frame.x.shape().with(3, 2 * dim)), dim);
+  out.into(c, attention(c, q, slice_heads(kv, 0, 1), slice_heads(kv, 1, 2)).o.view(x.shape()), more);
+  frame.pending = true;
 }
 
 void Upsampler::load(nn::Loader& from, const std::string& prefix, int64_t dim, bool in_time) {
@@ -68,28 +92,32 @@ void Upsampler::load(nn::Loader& from, const std::string& prefix, int64_t dim, b
   from.conv(w, b, prefix + "resample.1", {dim / 2, dim, 3, 3});
 }
 
-Tensor Upsampler::operator()(Ctx& c, const Tensor& x, Walk& walk) const {
+Tensor Upsampler::operator()(Ctx& c, Frames& frames, Walk& walk) const {
+  frames.settle(c);
+  const Tensor& x = frames.x;
   const bool doubles = time.w.defined() && !walk.first();
   const nn::Slab fine = walk.slab.finer();
-  const Shape twice{(doubles ? 2 : 1) * x.dim(0), 2 * x.dim(1), 2 * x.dim(2), w.dim(0)};
-  const Tensor y = c.empty(fine.part(twice), x.dtype());
-  Tensor unused;
-  Tensor& history = time.w.defined() ? walk.next() : unused;
+  Shape shape = fine.part({(doubles ? 2 : 1) * x.dim(0), 2 * x.dim(1), 2 * x.dim(2), w.dim(0)});
+  const Tensor y = c.empty(shape, x.dtype());
   Scope scope(c.scratch());
-  Tensor frames = x;
-  if (doubles) {
-    const Tensor buffer = time.open(c, x.shape(), history, walk.slab);
-    copy(c, x, time.fresh(buffer));
-    frames = interleave_frames(c, time.run(c, buffer, history, {}, walk.slab));  // [2t, H, W, C]
-  }
-  copy(c, walk.slab.conv(c, walk.slab.surround(c, frames, enlarged), w, b, enlarged, {}, fine), y);
+  const Tensor some = time.w.defined() ? in_time(c, x, walk) : x;
+  const Tensor wide = walk.slab.surround(c, some, enlarged);
+  for (int64_t i = 0; i < wide.dim(0); ++i)
+    walk.slab.conv(c, wide.rows(i, i + 1), w, b, enlarged, {}, fine, y.rows(i, i + 1));
   walk.slab = fine;
   return y;
 }
 
-Tensor Stage::operator()(Ctx& c, Tensor x, Walk& walk) const {
-  for (const ResBlock& block : resnets) x = block(c, x, walk);
-  return upsamples ? upsampler(c, x, walk) : x;
+// [t, H, W, C] -> [2t, H, W, C]; frame 0 as it is.
+Tensor Upsampler::in_time(Ctx& c, const Tensor& x, Walk& walk) const {
+  nn::Past& past = walk.next();
+  if (walk.first()) return x;
+  const Tensor pairs = c.empty(x.shape().with(3, time.w.dim(0)), x.dtype());
+  for (int64_t i = 0; i < x.dim(0); ++i) {
+    copy(c, x.rows(i, i + 1), time.next(c, x.shape(), past, walk.slab));
+    time.run(c, past, pairs.rows(i, i + 1), walk.slab);
+  }
+  return interleave_frames(c, pairs);
 }
 
 }  // namespace zoetrope::wan_vae

@@ -1,6 +1,6 @@
 // The layers of the Wan VAE decoder. Axes: t frames of a chunk, H rows, W columns, C channels, all of this rank's part
 // of the frames. Each layer owns one slot of history a causal convolution; a Walk hands the slots out in order, the
-// same at each chunk, and knows the part.
+// same for all frames, and knows the part.
 #pragma once
 #include <deque>
 #include <string>
@@ -12,11 +12,12 @@
 
 namespace zoetrope::wan_vae {
 
-// The slots of one stream during one chunk, and the part of the frames at the resolution that the chunk has reached.
+// The slots of one stream during one chunk, and the part of the frames at the resolution that they have reached. A copy
+// goes its own way from the same place.
 class Walk {
  public:
-  Walk(std::deque<Tensor>& slots, bool first, const nn::Slab& slab) : slab(slab), slots_(slots), first_(first) {}
-  Tensor& next() {
+  Walk(std::deque<nn::Past>& slots, bool first, const nn::Slab& slab) : slab(slab), slots_(slots), first_(first) {}
+  nn::Past& next() {
     if (at_ == slots_.size()) slots_.emplace_back();
     return slots_[at_++];
   }
@@ -25,29 +26,43 @@ class Walk {
   nn::Slab slab;
 
  private:
-  std::deque<Tensor>& slots_;
+  std::deque<nn::Past>& slots_;
   size_t at_ = 0;
   bool first_;
 };
 
-// x -> conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x). The result is x itself, overwritten, where the width
-// stays; else a new tensor.
+// Some frames between two layers: x, and room for as much. `pending`: the room holds what has yet to be added to x; the
+// next norm does so while it reads.
+struct Frames {
+  Tensor x, more;  // [t, H, W, C]
+  bool pending = false;
+
+  Frames(Ctx& c, const Tensor& x) : x(x), more(c.empty_like(x)) {}
+  void settle(Ctx& c);  // adds it now
+};
+
+// y [t, H', W', O] = conv(silu(norm(x))), frame by frame; y may be the room of the frames. x is settled then.
+void norm_silu_conv(Ctx& c, Frames& frames, const Tensor& gamma, const nn::CausalConv& conv, nn::Past& past,
+                    const Tensor& y, const nn::Slab& slab, const nn::Slab& to);
+
+// x -> conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x), left pending. Where the width changes the frames are
+// new tensors.
 struct ResBlock {
   Tensor norm1, norm2;
   nn::CausalConv conv1, conv2;
   nn::Linear shortcut;  // undefined where the width stays
 
   void load(nn::Loader& from, const std::string& prefix, int64_t in, int64_t out);
-  Tensor operator()(Ctx& c, const Tensor& x, Walk& walk) const;
+  void operator()(Ctx& c, Frames& frames, Walk& walk) const;
 };
 
-// Within each frame: one head over all positions, added to x in place. Of a part of the frame, the queries alone.
+// Within a frame: one head over all positions, left pending. Of a part of the frame, the queries alone.
 struct FrameAttention {
   Tensor norm;
   nn::Linear qkv, out;
 
   void load(nn::Loader& from, const std::string& prefix, int64_t dim);
-  void operator()(Ctx& c, const Tensor& x, const nn::Slab& slab) const;
+  void operator()(Ctx& c, Frames& frame, const nn::Slab& slab) const;
 };
 
 // Twice the rows and columns, half the channels; in time, every frame but frame 0 becomes two. The convolution in time
@@ -57,7 +72,10 @@ struct Upsampler {
   Tensor w, b;          // [C/2, 1, 3, 3, C]
 
   void load(nn::Loader& from, const std::string& prefix, int64_t dim, bool in_time);
-  Tensor operator()(Ctx& c, const Tensor& x, Walk& walk) const;
+  Tensor operator()(Ctx& c, Frames& frames, Walk& walk) const;
+
+ private:
+  Tensor in_time(Ctx& c, const Tensor& x, Walk& walk) const;
 };
 
 // One resolution of the decoder.
@@ -65,8 +83,6 @@ struct Stage {
   std::vector<ResBlock> resnets;
   bool upsamples = false;
   Upsampler upsampler;
-
-  Tensor operator()(Ctx& c, Tensor x, Walk& walk) const;
 };
 
 }  // namespace zoetrope::wan_vae

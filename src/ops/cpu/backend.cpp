@@ -11,6 +11,10 @@ Traits cpu_traits() { return {.device = DeviceKind::cpu, .arch = "x86-64", .fuse
 
 Traits CpuBackend::traits() const { return cpu_traits(); }
 
+std::shared_ptr<std::byte> CpuBackend::host_memory(size_t bytes) {
+  return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+}
+
 std::vector<std::string> cpu_implementations(const Backend& backend) {
   return dynamic_cast<const CpuBackend&>(backend).tiles().implementations();
 }

@@ -10,6 +10,7 @@ namespace zoetrope {
 class CpuBackend final : public Backend {
  public:
   Traits traits() const override;
+  std::shared_ptr<std::byte> host_memory(size_t bytes) override;
   const Tiles& tiles() const { return tiles_; }
 
   // linear.cpp
@@ -25,6 +26,7 @@ class CpuBackend final : public Backend {
   void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) override;
   void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) override;
   void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
+  void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) override;
   // rope.cpp
   void rope(Ctx& c, Heads x, Rope rope) override;
   void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) override;

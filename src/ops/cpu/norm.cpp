@@ -61,6 +61,11 @@ ZOETROPE_CLONES void channel_norm_row(const X* x, const float* gamma, bool silu,
     for (int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inverse * gamma[i]);
 }
 
+template <class X>
+ZOETROPE_CLONES void add_row(X* x, const X* more, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) store(x[i], load(x[i]) + load(more[i]));
+}
+
 // Row of a [R, C] table that token s uses.
 const float* row_of(const Tensor& table, const Tensor& rows, int64_t s) {
   return table.data<float>() + (rows.defined() ? rows.data<int32_t>()[s] : 0) * table.dim(1);
@@ -120,6 +125,18 @@ void CpuBackend::channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor 
   for_rows(c.pool(), x, y, [&](const auto* from, auto* to, int64_t, int64_t n) {
     if constexpr (std::is_same_v<decltype(from), const std::remove_pointer_t<decltype(to)>*>)  // y has x's type
       channel_norm_row(from, weight.data(), silu, n, to);
+  });
+}
+
+void CpuBackend::add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) {
+  const Floats weight(gamma, gamma.size(), 1.0f);
+  for_rows(c.pool(), more, y, [&](const auto* from, auto* to, int64_t s, int64_t n) {
+    using X = std::remove_pointer_t<decltype(to)>;
+    if constexpr (std::is_same_v<decltype(from), const X*>) {  // all have one type
+      X* const row = x.data<X>() + s * n;
+      add_row(row, from, n);
+      channel_norm_row(row, weight.data(), silu, n, to);
+    }
   });
 }
 

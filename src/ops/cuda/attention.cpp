@@ -1,6 +1,6 @@
 // attention of bf16 heads without bias or mask: on Hopper a kernel of ours for heads of 128, else cuDNN for heads of 64
-// and 128; a plain kernel of ours for everything else. Which one is a property of the device and the call site (type,
-// width, options), never of lengths or of the mesh.
+// and 128, two products for wider ones; a plain kernel of ours for everything else. Which one is a property of the
+// device and the call site (type, width, options), never of lengths or of the mesh.
 #include <algorithm>
 
 #include "ops/cuda/check.h"
@@ -68,6 +68,7 @@ void CudaBackend::attention(Ctx& c, Heads q, Heads k, Heads v, AttentionOptions 
                            static_cast<int>(k.heads)};
     return hopper_attention(stream, x, facts_.multiprocessors, options.scale, out.o, out.lse);
   }
+  if (is_wide(q, k, v, options)) return wide_attention(stream, q, k, v, options.scale, options.keys, out, slots_.of(c));
   if (!Dnn::attends(q, k, v, options)) {
     if (q.width > most_width)
       fail(Code::unsupported, "attention: heads of ", q.width, " on CUDA, at most 512 are built");

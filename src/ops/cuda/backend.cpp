@@ -33,6 +33,12 @@ CudaBackend::CudaBackend(int device)
       hopper_(facts_.capability == 90 && has_hopper_code()),
       dnn_(std::make_unique<Dnn>(facts_.capability)) {}
 
+std::shared_ptr<std::byte> CudaBackend::host_memory(size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, bytes));
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { forget(cudaFreeHost(p)); }};
+}
+
 std::vector<std::string> CudaBackend::plans() const {
   std::vector<std::string> lines = products_.plans();
   const std::vector<std::string> more = dnn_->plans();

@@ -10,10 +10,14 @@
 
 namespace zoetrope::cuda {
 
+// wide_attention.cpp: whether it takes such a call
+bool is_wide(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options);
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device);
   Traits traits() const override { return cuda_traits(facts_.capability); }
+  std::shared_ptr<std::byte> host_memory(size_t bytes) override;
   int device() const { return device_; }
   const Driver& driver() const { return driver_; }
   std::vector<std::string> plans() const;
@@ -32,6 +36,7 @@ class CudaBackend final : public Backend {
   void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) override;
   void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) override;
   void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
+  void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) override;
   void rope(Ctx& c, Heads x, Rope rope) override;
   void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) override;
   void copy_heads(Ctx& c, Heads from, Heads to) override;
@@ -53,6 +58,9 @@ class CudaBackend final : public Backend {
   void interleave_frames(Ctx& c, Tensor x, Tensor y) override;
 
  private:
+  void wide_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale, int64_t keys,
+                      const Partial& out, std::byte* work);
+
   int device_;
   CudaFacts facts_;
   Driver driver_;

@@ -22,6 +22,9 @@ __device__ inline float widen(bf16 x) { return __uint_as_float(static_cast<uint3
 __device__ inline void narrow(float& y, float v) { y = v; }
 __device__ inline void narrow(bf16& y, float v) { y.bits = static_cast<uint16_t>(narrow_pair(v, 0)); }
 
+__device__ inline float rounded(float v, float) { return v; }
+__device__ inline float rounded(float v, bf16) { return __uint_as_float(narrow_pair(v, 0) << 16); }
+
 // Whether p + 8k can be read 16 bytes at a time, for all k.
 template <class T>
 __host__ __device__ inline bool aligned(const T* p) {
@@ -86,6 +89,18 @@ struct Channels {
       load8(static_cast<const float*>(data), i, n, vector && aligned(data), v);
   }
 };
+
+// 2^x and 1/x as the hardware has them: 2 ulp and 1 ulp.
+__device__ inline float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 __device__ inline float silu_of(float x) { return x / (1.0f + expf(-x)); }
 

@@ -4,6 +4,7 @@
 #include <cudnn.h>
 #include <cudnn_frontend.h>
 
+#include <array>
 #include <source_location>
 
 #include "base/error.h"
@@ -74,15 +75,15 @@ struct Dnn::Plan {
            good(graph->create_execution_plans(modes)) && good(graph->check_support(handle));
   }
 
-  // The first candidate whose name is wanted, that builds and fits into the workspace.
-  template <class Wanted>
-  bool choose(cudnnHandle_t handle, Wanted wanted) {
+  // The first candidate whose name is wanted, that builds and fits into the workspace; `most` says how much of it.
+  template <class Wanted, class Most>
+  bool choose(cudnnHandle_t handle, Wanted wanted, Most most) {
     for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
       std::string candidate;
       if (graph->get_plan_name_at_index(i, candidate).is_bad() || !wanted(candidate)) continue;
       fe::error_t built = graph->build_plan_at_index(handle, i);
       if (built.is_bad()) why = built.get_message();
-      if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > static_cast<int64_t>(workspace)) continue;
+      if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > most(candidate)) continue;
       index = i, name = candidate;
       return true;
     }
@@ -159,7 +160,9 @@ Dnn::Plan Dnn::build_attention(cudaStream_t stream, const Heads& q, const Heads&
   // On Hopper engine 9 is the kernel whose bits and speed are known; another one must not stand in for it unnoticed.
   const bool hopper = capability_ == 90;
   if (!plan.offer(handle, {fe::HeurMode_t::A}) ||
-      !plan.choose(handle, [&](const std::string& name) { return !hopper || name.starts_with("eng9"); }))
+      !plan.choose(
+          handle, [&](const std::string& name) { return !hopper || name.starts_with("eng9"); },
+          [](const std::string&) { return static_cast<int64_t>(workspace); }))
     fail(Code::unsupported, "attention: cuDNN ", cudnnGetVersion(), " offers no ", hopper ? "engine 9" : "plan",
          " for ", attention_key(q, k, v, scale), plan.why.empty() ? "" : ": ", plan.why);
   return plan;
@@ -191,16 +194,40 @@ std::string convolution_key(const Dnn::Convolution& c) {
              c.bias.defined() ? cat(" bias ", c.bias.dtype()) : "");
 }
 
-// Plans whose sum runs in one piece and in one order, whatever the picture's size: knob 25 (WORKSPACE) = 1 and knob 23
-// (SPECFILT) = 0 where an engine has them, and one value of knob 13 (TILEK; docs/decisions/0106). Engines 0 and 28 take
-// seconds. No other plan will do: eng2, eng4 and eng7 gave a picture's part other bits than the whole (0109).
+// Plans whose sum runs in one piece and in one order, whatever the picture's size: knob 25 (WORKSPACE) = 1, or no room
+// for partial sums, and knob 23 (SPECFILT) = 0 where an engine has them, and one value of knob 13 (TILEK;
+// docs/decisions/0106). Engines 0 and 28 take seconds. No other plan will do: eng2, eng4 and eng7 gave a picture's part
+// other bits (0109).
 bool is_slow(const std::string& name) {
   return name.starts_with("eng0_") || name == "eng0" || name.starts_with("eng28");
 }
 bool has(const std::string& name, const char* knob) { return name.find(knob) != std::string::npos; }
+bool knob(const std::string& name, const char* any, const char* wanted) { return !has(name, any) || has(name, wanted); }
 bool whole_sum(const std::string& name, const char* tile) {
-  const auto knob = [&](const char* any, const char* wanted) { return !has(name, any) || has(name, wanted); };
-  return !is_slow(name) && knob("k25=", "k25=1") && knob("k23=", "k23=0") && has(name, tile);
+  return !is_slow(name) && knob(name, "k25=", "k25=1") && knob(name, "k23=", "k23=0") && has(name, tile);
+}
+constexpr int64_t no_sums = 1024;  // bytes of a workspace in which no tile's partial sums can lie
+int64_t most_workspace(const std::string& name) {
+  return has(name, "k25=0") ? no_sums : static_cast<int64_t>(Dnn::workspace);
+}
+
+// What was fastest on an H200 among plans of equal bits (docs/decisions/0106), by channels; `tile` is the one value of
+// knob 13 that these channels get, so where none of the names is offered another plan gives the same bits.
+struct Measured {
+  int64_t in, out;
+  const char* tile;
+  std::array<const char*, 2> names;
+};
+constexpr Measured measured[] = {
+    {96, 96, "k13=0", {"k2=0_k13=0_k18=0_k25=0_k27=8_k28=1", "k2=3_k13=0_k18=0_k25=0_k27=4_k28=1"}},
+    {96, 8, "k13=0", {"eng10_k2=16_k13=0_k14=3_k18=0_k23=0", "k2=4_k13=0_k18=0_k25=1_k27=8_k28=1"}},
+    {192, 384, "k13=1", {"k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1"}},
+    {384, 384, "k13=1", {"k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1"}},
+};
+const Measured* measured_for(const Tensor& w) {
+  for (const Measured& one : measured)
+    if (w.dim(1) > 1 && w.dim(2) > 1 && one.in == w.dim(4) && one.out == w.dim(0)) return &one;
+  return nullptr;
 }
 
 }  // namespace
@@ -246,8 +273,17 @@ Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
 
   const cudnnHandle_t handle = library(stream).handle;
   if (!plan.offer(handle, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})) return plan;
-  for (const char* tile : {"k13=1", "k13=0"})
-    if (plan.choose(handle, [&](const std::string& name) { return whole_sum(name, tile); })) break;
+  const auto first = [&](auto wanted) { return plan.choose(handle, wanted, most_workspace); };
+  const auto of_tile = [&](const char* tile) {
+    return first([&](const std::string& name) { return whole_sum(name, tile); });
+  };
+  if (const Measured* known = measured_for(c.w)) {
+    for (const char* wanted : known->names)
+      if (first([&](const std::string& name) { return !is_slow(name) && has(name, wanted); })) return plan;
+    of_tile(known->tile);
+  } else if (!of_tile("k13=1")) {
+    of_tile("k13=0");
+  }
   return plan;
 }
 

@@ -46,7 +46,11 @@ void CudaBackend::gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows)
 }
 void CudaBackend::channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) {
   require_row("channel_norm", x.dim(-1));
-  cuda::channel_norm(on(c), x, gamma, silu, y);
+  cuda::channel_norm(on(c), x, {}, gamma, silu, y);
+}
+void CudaBackend::add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) {
+  require_row("add_channel_norm", x.dim(-1));
+  cuda::channel_norm(on(c), x, more, gamma, silu, y);
 }
 
 void CudaBackend::rope(Ctx& c, Heads x, Rope rope) { cuda::rope(on(c), x, grid_of(rope)); }
@@ -66,7 +70,7 @@ void CudaBackend::add(Ctx& c, Tensor into, Tensor x) { cuda::add(on(c), into, x)
 void CudaBackend::cast(Ctx& c, Tensor x, Tensor y) { cuda::cast(on(c), x, y); }
 void CudaBackend::copy(Ctx& c, Tensor from, Tensor to) {
   if (from.bytes() == 0 || from.raw() == to.raw()) return;
-  check(cudaMemcpyAsync(to.raw(), from.raw(), static_cast<size_t>(from.bytes()), cudaMemcpyDeviceToDevice, on(c)));
+  check(cudaMemcpyAsync(to.raw(), from.raw(), static_cast<size_t>(from.bytes()), cudaMemcpyDefault, on(c)));
 }
 void CudaBackend::fill(Ctx& c, Tensor x, float value) { cuda::fill(on(c), x, value); }
 void CudaBackend::affine(Ctx& c, Tensor x, Tensor scale, Tensor shift, Tensor y) {

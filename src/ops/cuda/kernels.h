@@ -23,7 +23,8 @@ void modulate(cudaStream_t s, const Tensor& x, const Tensor& shift, const Tensor
 void norm_modulate(cudaStream_t s, const Tensor& x, const Tensor& shift, const Tensor& scale, const Tensor& rows,
                    float eps, const Tensor& y);
 void gate_add(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows);
-void channel_norm(cudaStream_t s, const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y);
+// `more` may be undefined; else x += more first, and y is not x.
+void channel_norm(cudaStream_t s, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);
 
 // ---- heads
 struct RopeGrid {
@@ -40,6 +41,13 @@ void copy_heads(cudaStream_t s, const Heads& from, const Heads& to);
 inline constexpr int64_t most_width = 512;
 void generic_attention(cudaStream_t s, const Heads& q, const Heads& k, const Heads& v, float scale, bool causal,
                        int64_t keys, const Tensor& relative_bias, const Tensor& o, const Tensor& lse);
+// logits [rows, n] fp32 and weights bf16 with rows `row` elements apart, eights: weights exp(scale logit - top), the
+// inverses of their sums [rows] and lse [rows].
+void softmax(cudaStream_t s, const float* logits, int64_t rows, int64_t n, int64_t row, float scale, bf16* weights,
+             float* inverse, float* lse);
+// y = sums[rows, width] inverse[rows], rows of y `row` elements apart; eights.
+void scale_rows(cudaStream_t s, const float* sums, const float* inverse, int64_t rows, int64_t width, bf16* y,
+                int64_t row);
 void no_keys(cudaStream_t s, const Tensor& o, const Tensor& lse);  // 0 and -inf
 void clear(cudaStream_t s, const Heads& x);                        // zeros; bf16
 void set_lengths(cudaStream_t s, int32_t* at, int32_t queries, int32_t keys);

@@ -76,6 +76,9 @@ struct Products::Key {
   DType in, out;
   Epilogue epilogue;
   uint32_t x_align, w_align, y_align;
+  int64_t rows = 0;  // that the algorithm is asked for; 0: find() decides
+  Right right = Right::transposed;
+  int64_t x_row = k, w_row = k, y_row = n;
   auto operator<=>(const Key&) const = default;
 };
 
@@ -85,7 +88,7 @@ struct Products::Library {
   ~Library() { cublasLtDestroy(handle); }
 };
 
-// The library stores columns: it sees y^T[N, M] = w[N, K] x^T[K, M], with w transposed.
+// The library stores columns: it sees y^T[N, M] = w[N, K] x^T[K, M], with w transposed unless it is [K, N].
 struct Products::Plan {
   Descriptor operation;
   Layout w, x, y;
@@ -95,10 +98,12 @@ struct Products::Plan {
     cublasLtMatmulDesc_t made = nullptr;
     check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     operation.reset(made);
-    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    const bool transposed = key.right == Right::transposed;
+    set(CUBLASLT_MATMUL_DESC_TRANSA, transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, code_of(key.epilogue));
     if (has_bias(key.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(key.out));
-    w = layout(key.in, key.k, key.n), x = layout(key.in, key.k, rows), y = layout(key.out, key.n, rows);
+    w = transposed ? layout(key.in, key.k, key.n, key.w_row) : layout(key.in, key.n, key.k, key.w_row);
+    x = layout(key.in, key.k, rows, key.x_row), y = layout(key.out, key.n, rows, key.y_row);
   }
 
   template <class T>
@@ -106,10 +111,10 @@ struct Products::Plan {
     check(cublasLtMatmulDescSetAttribute(operation.get(), what, &value, sizeof value));
   }
 
-  static Layout layout(DType type, int64_t rows, int64_t columns) {
+  static Layout layout(DType type, int64_t rows, int64_t columns, int64_t distance) {
     cublasLtMatrixLayout_t made = nullptr;
     check(cublasLtMatrixLayoutCreate(&made, type_of(type), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                                     rows));
+                                     distance));
     return Layout(made);
   }
 
@@ -171,6 +176,46 @@ Products::Plan& Products::find(const Key& key) {
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 
+// Offers are those of the dense operands: a rank that gathered its keys reads other strides than one that has them all.
+Products::Plan& Products::find_strided(const Key& key) {
+  if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
+  if (plans_.size() >= most_plans) plans_.clear();
+  auto plan = std::make_unique<Plan>(key, key.m);
+  Key dense = key;
+  const auto eights = [](int64_t n) { return (n + 7) / 8 * 8; };
+  dense.x_row = eights(key.k), dense.y_row = eights(key.n);
+  dense.w_row = eights(key.right == Right::transposed ? key.k : key.n);
+  const std::vector<Algorithm> offers = Plan(dense, key.rows).offers(*library_, dense);
+  const auto chosen = std::ranges::find_if(offers, [&](const Algorithm& one) { return plan->takes(*library_, one); });
+  if (chosen == offers.end())
+    fail(Code::unsupported, "attention: cuBLASLt offers no algorithm for ", key.m, "x", key.k, " times ", key.k, "x",
+         key.n, " in ", key.in, " to ", key.out, " with a whole sum over K (", offers.size(), " offers)");
+  plan->algorithm = *chosen;
+  return *plans_.emplace(key, std::move(plan)).first->second;
+}
+
+void Products::run(cudaStream_t stream, const Matrix& x, const Matrix& w, Right right, const Matrix& y, int64_t rows,
+                   void* work) {
+  const Plan& plan = find_strided({.m = x.rows,
+                                   .n = y.columns,
+                                   .k = x.columns,
+                                   .in = x.type,
+                                   .out = y.type,
+                                   .epilogue = Epilogue::none,
+                                   .x_align = 16,
+                                   .w_align = 16,
+                                   .y_align = 16,
+                                   .rows = rows,
+                                   .right = right,
+                                   .x_row = x.row,
+                                   .w_row = w.row,
+                                   .y_row = y.row});
+  const float alpha = 1, beta = 0;
+  void* to = const_cast<void*>(y.data);
+  check(cublasLtMatmul(library_->handle, plan.operation.get(), &alpha, w.data, plan.w.get(), x.data, plan.x.get(),
+                       &beta, to, plan.y.get(), to, plan.y.get(), &plan.algorithm.code, work, workspace, stream));
+}
+
 void Products::run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilogue epilogue, const Tensor& bias,
                    const Tensor& y, void* work) {
   if (y.size() == 0) return;
@@ -187,8 +232,8 @@ void Products::run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilog
 std::vector<std::string> Products::plans() const {
   std::vector<std::string> lines;
   for (const auto& [key, plan] : plans_)
-    lines.push_back(cat("linear ", key.m, "x", key.k, " to ", key.n, " ", key.in, " to ", key.out, ": ",
-                        describe(plan->algorithm)));
+    lines.push_back(cat(key.rows ? "attention " : "linear ", key.m, "x", key.k, " to ", key.n, " ", key.in, " to ",
+                        key.out, ": ", describe(plan->algorithm)));
   return lines;
 }
 

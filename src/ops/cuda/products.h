@@ -16,6 +16,13 @@ namespace zoetrope::cuda {
 
 enum class Epilogue : uint8_t { none, bias, gelu, gelu_bias };
 
+// A matrix whose rows lie `row` elements apart.
+struct Matrix {
+  const void* data;
+  int64_t rows, columns, row;
+  DType type;
+};
+
 class Products {
  public:
   static constexpr size_t workspace = size_t{64} << 20;
@@ -28,6 +35,12 @@ class Products {
   // x, w of one compute type; y fp32, or bf16 where x is. A bias has y's type. 64 MiB at `work`.
   void run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilogue epilogue, const Tensor& bias,
            const Tensor& y, void* work);
+
+  // y[M, N] = x[M, K] w[N, K]^T, or x w of w[K, N]. All start on 16 bytes, and so does each row. The algorithm is the
+  // one that is offered for `rows` dense rows, so a row's bits depend neither on M nor on how the operands lie.
+  enum class Right : uint8_t { transposed, plain };
+  void run(cudaStream_t stream, const Matrix& x, const Matrix& w, Right right, const Matrix& y, int64_t rows,
+           void* work);
   std::vector<std::string> plans() const;
 
  private:
@@ -35,6 +48,7 @@ class Products {
   struct Plan;
   struct Library;
   Plan& find(const Key& key);
+  Plan& find_strided(const Key& key);
 
   std::unique_ptr<Library> library_;
   std::map<Key, std::unique_ptr<Plan>> plans_;

@@ -10,7 +10,7 @@ namespace zoetrope::cuda {
 
 class Slots {
  public:
-  static constexpr size_t bytes = size_t{448} << 20;  // a padded 1280x720 frame of 192 channels beside the workspace
+  static constexpr size_t bytes = size_t{256} << 20;  // of it 64 MiB are the libraries' workspace
 
   std::byte* of(const Ctx& c);
 

@@ -8,7 +8,7 @@ Traits cuda_traits(int capability) {
           .arch = cat("sm_", capability),
           .fused_glue = true,
           .gemm_workspace = size_t{64} << 20,
-          .conv_workspace = size_t{448} << 20,
+          .conv_workspace = size_t{256} << 20,
           .attention_workspace = size_t{64} << 20,
           .page_grain = size_t{32} << 20,
           .fixed_memory = size_t{1536} << 20};  // slots of two streams, code and handles of the libraries

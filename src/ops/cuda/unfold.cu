@@ -26,14 +26,15 @@ __device__ inline Unit zero() {
   return Unit{};
 }
 
+// A row of the result a block in y, a frame in z: divisions of short numbers alone.
 template <class Unit>
-__global__ void pad_kernel(const Unit* x, Picture p, int64_t first, int64_t rows, int64_t columns, int64_t n,
-                           Unit* to) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
-  if (i >= n) return;
-  const int64_t inside = i % p.each, column = i / p.each % columns, row = i / (p.each * columns) % rows;
-  const int64_t from = p.at(i / (p.each * columns * rows), first + row, column);
-  to[i] = from < 0 ? zero<Unit>() : x[from + inside];
+__global__ void pad_kernel(const Unit* x, Picture p, int64_t first, unsigned row_units, Unit* to) {
+  const unsigned i = blockIdx.x * threads + threadIdx.x, each = static_cast<unsigned>(p.each);
+  if (i >= row_units) return;
+  const unsigned column = i / each, inside = i - column * each;
+  const int64_t from = p.at(blockIdx.z, first + blockIdx.y, column);
+  to[(static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) * row_units + i] =
+      from < 0 ? zero<Unit>() : x[from + inside];
 }
 
 struct Taps {
@@ -73,9 +74,10 @@ void with_unit(const Tensor& x, const void* to, F f) {
 void pad_rows(cudaStream_t stream, const Tensor& x, const Look& look, int64_t row, int64_t rows, void* to) {
   const int64_t columns = x.dim(2) * look.grow + look.left + look.right;
   with_unit(x, to, [&]<class Unit>(Unit, int64_t each) {
-    const int64_t n = x.dim(0) * rows * columns * each;
-    launch(pad_kernel<Unit>, blocks(n, threads), dim3(threads), stream, pointer<const Unit>(x), picture(x, look, each),
-           row, rows, columns, n, static_cast<Unit*>(to));
+    dim3 grid = blocks(columns * each, threads);
+    grid.y = static_cast<unsigned>(rows), grid.z = static_cast<unsigned>(x.dim(0));
+    launch(pad_kernel<Unit>, grid, dim3(threads), stream, pointer<const Unit>(x), picture(x, look, each), row,
+           static_cast<unsigned>(columns * each), static_cast<Unit*>(to));
   });
 }
 
