@@ -90,6 +90,12 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::hole(size_t bytes) {
+  const off_t end = ::lseek(fd_, static_cast<off_t>(bytes), SEEK_CUR);
+  const bool made = end >= 0 && ::ftruncate(fd_, end) == 0;
+  require(made, shown_.string(), ": write failed: ", std::strerror(errno));
+}
+
 void AtomicFile::commit() {
   const bool whole = ::fsync(fd_) == 0 && ::close(std::exchange(fd_, -1)) == 0;
   require(whole, shown_.string(), ": write failed: ", std::strerror(errno));

@@ -50,6 +50,7 @@ class AtomicFile {
   const std::filesystem::path& part() const { return part_; }  // for writers that want a path
   void write(std::span<const std::byte> bytes);                // for writers that want a stream
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  void hole(size_t bytes);  // zeros that take no room on disk, where the file system can
   void commit();  // flush to disk, rename; Error(invalid) names the file and the system's reason (a full disk, say)
 
  private:

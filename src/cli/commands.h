@@ -11,6 +11,8 @@ namespace zoetrope::cli {
 using Action = std::function<int()>;
 
 void add_generate(CLI::App& app, const World& world, Action& chosen);
+void add_bench(CLI::App& app, const World& world, Action& chosen);
+void add_tune(CLI::App& app, const World& world, Action& chosen);
 void add_inspect(CLI::App& app, const World& world, Action& chosen);
 void add_parity(CLI::App& app, const World& world, Action& chosen);
 void add_doctor(CLI::App& app, const World& world, Action& chosen);

@@ -24,6 +24,8 @@ int run(int argc, char** argv) {
   cli::add_generate(app, world, chosen);
   cli::add_inspect(app, world, chosen);
   cli::add_parity(app, world, chosen);
+  cli::add_bench(app, world, chosen);
+  cli::add_tune(app, world, chosen);
   cli::add_doctor(app, world, chosen);
   cli::add_make_toy(app, world, chosen);
   cli::add_not_built(app, chosen);

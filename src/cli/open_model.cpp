@@ -11,14 +11,14 @@ namespace {
 
 constexpr const char* not_built[] = {"cosmos3-nano", "cosmos3-super"};  // released models that have a name already
 
-std::optional<ModelSource> open_random(const std::string& what) {
+std::optional<ModelSource> open_random(const std::string& what, Pool* pool = nullptr) {
   const bool preset = std::ranges::any_of(model_presets(), [&](const ModelPreset& one) { return what == one.name; });
-  if (preset) return open_random_model(what, 0, nullptr);
+  if (preset) return open_random_model(what, 0, pool);
   for (const std::string_view name : not_built)
     if (what == name || what == cat(random_prefix, name))
       fail(Code::unsupported, what, ": Cosmos3 is not built in this version; built are ", preset_names());
   if (!what.starts_with(random_prefix)) return std::nullopt;
-  return open_random_model(what.substr(std::string_view(random_prefix).size()), 0, nullptr);
+  return open_random_model(what.substr(std::string_view(random_prefix).size()), 0, pool);
 }
 
 }  // namespace
@@ -41,9 +41,9 @@ std::filesystem::path find_model(const std::string& what, const HubCache& hub) {
   return resolve_model(what, hub);
 }
 
-ModelSource open_model(const std::string& what, const HubCache& hub) {
-  if (auto random = open_random(what)) return std::move(*random);
-  return open_model_folder(find_model(what, hub), what);
+ModelSource open_model(const std::string& what, const HubCache& hub, Pool* pool) {
+  if (auto random = open_random(what, pool)) return std::move(*random);
+  return open_model_folder(find_model(what, hub), what, pool);
 }
 
 ModelSource survey_model(const std::string& what, const HubCache& hub) {

@@ -13,8 +13,9 @@ std::string model_help();    // of --model
 
 // The folder of a model that is not random. Error says what else would do.
 std::filesystem::path find_model(const std::string& what, const HubCache& hub);
-// Here the name of a released model alone will do, too (random weights).
-ModelSource open_model(const std::string& what, const HubCache& hub);
+// Here the name of a released model alone will do, too (random weights). `pool`, borrowed, reads or makes large
+// tensors.
+ModelSource open_model(const std::string& what, const HubCache& hub, Pool* pool = nullptr);
 // The same; what is wrong with a folder stands in its faults.
 ModelSource survey_model(const std::string& what, const HubCache& hub);
 

@@ -8,6 +8,8 @@
 
 namespace zoetrope::cli {
 
+DeviceKind parse_device(const std::string& text);  // cpu or cuda
+
 class TypeOptions {
  public:
   TypeOptions();

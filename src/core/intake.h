@@ -19,7 +19,8 @@ struct Piece {
   std::function<void(std::span<std::byte> to)> read;  // its bytes as they are stored; called by any thread, once
   DType stored = DType::f32;                          // fp32, fp16 or bf16
   Unpack unpack;
-  Tensor to;                         // fp32 or bf16; its first element is the unpacked piece's first
+  Tensor to;                         // fp32 or bf16; its first element is the unpacked piece's first. Undefined: the
+                                     // piece is read and goes nowhere, which is what a benchmark compares with
   std::function<void()> not_finite;  // throws, where a result is no finite number; empty: nobody looks
   Tensor clear;                      // becomes zeros before
 

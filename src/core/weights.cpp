@@ -40,7 +40,7 @@ std::vector<SharedWeights::Held> SharedWeights::held() {
   const std::lock_guard lock(mutex_);
   std::vector<Held> all;
   for (const auto& [key, entry] : entries_)
-    if (const auto region = entry.region.lock()) all.push_back({key.first, key.second, region->used()});
+    if (const auto region = entry.region.lock()) all.push_back({key.first, key.second, region->used(), entry.tensors});
   return all;
 }
 

@@ -33,6 +33,7 @@ class SharedWeights {
   struct Held {
     std::string component, slice;
     size_t bytes;
+    std::vector<Tensor> tensors;
   };
   std::vector<Held> held();  // what is in use
 

@@ -74,9 +74,12 @@ class SafetensorsWriter {
   // The order to write in: by falling element size, so that elements lie aligned, else as declared.
   const std::vector<TensorEntry>& entries() const { return entries_; }
   void write(const std::string& name, std::span<const std::byte> piece);  // the next bytes of the next tensor
+  void skip(const std::string& name, size_t bytes);                       // the same as so many zeros, as a hole
   void commit();                                                          // refuses while bytes are missing
 
  private:
+  void next(const std::string& name, size_t bytes);
+
   std::string where_;
   std::vector<TensorEntry> entries_;
   size_t next_ = 0, position_ = 0;  // entry being written, byte of the file

@@ -59,14 +59,24 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const st
   }
 }
 
-void SafetensorsWriter::write(const std::string& name, std::span<const std::byte> piece) {
+// `bytes` more of tensor `name`.
+void SafetensorsWriter::next(const std::string& name, size_t bytes) {
   while (next_ < entries_.size() && position_ == entries_[next_].end && entries_[next_].name != name) ++next_;
   require(next_ < entries_.size() && entries_[next_].name == name, where_, ": tensor \"", name,
           "\" is not the next to write");
-  require(piece.size() <= entries_[next_].end - position_, where_, ": tensor \"", name, "\" gets more bytes than its ",
+  require(bytes <= entries_[next_].end - position_, where_, ": tensor \"", name, "\" gets more bytes than its ",
           entries_[next_].end - entries_[next_].begin);
+  position_ += bytes;
+}
+
+void SafetensorsWriter::write(const std::string& name, std::span<const std::byte> piece) {
+  next(name, piece.size());
   out_.write(piece);
-  position_ += piece.size();
+}
+
+void SafetensorsWriter::skip(const std::string& name, size_t bytes) {
+  next(name, bytes);
+  out_.hole(bytes);
 }
 
 void SafetensorsWriter::commit() {

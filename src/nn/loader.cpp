@@ -37,7 +37,7 @@ void channels_last(const T* from, T* to, int64_t out, int64_t in, int64_t kernel
       for (int64_t k = 0; k < kernel; ++k) to[(o * kernel + k) * in_padded + i] = from[(o * in + i) * kernel + k];
 }
 
-constexpr int most_readers = 8;  // of files at the same time: more gain nothing (docs/performance.md)
+constexpr int most_readers = 16;  // of files at the same time: more gain nothing (docs/performance.md)
 
 }  // namespace
 

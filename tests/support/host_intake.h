@@ -33,6 +33,7 @@ class HostPort : public Intake::Port {
 
  private:
   static bool unpack(const Piece& piece, const std::byte* stored) {
+    if (!piece.to.defined()) return true;
     if (piece.clear.defined()) std::memset(piece.clear.raw(), 0, static_cast<size_t>(piece.clear.bytes()));
     const Unpack& u = piece.unpack;
     const DType to = piece.to.dtype();

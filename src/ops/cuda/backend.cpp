@@ -28,10 +28,10 @@ void check_launch(cudaError_t e) { check(e); }
 
 CudaBackend::CudaBackend(int device)
     : device_(opened(device)),
-      facts_(facts(device)),
+      facts_(cuda::facts(device)),
       driver_(load_driver()),
       hopper_(facts_.capability == 90 && has_hopper_code()),
-      dnn_(std::make_unique<Dnn>(facts_.capability)) {}
+      dnn_(std::make_unique<Dnn>(facts_.capability, tuning_)) {}
 
 std::shared_ptr<std::byte> CudaBackend::host_memory(size_t bytes) {
   void* memory = nullptr;
@@ -107,6 +107,33 @@ std::vector<CudaFacts> cuda_devices() {
   }
   cuda::check(cudaSetDevice(current));
   return all;
+}
+
+std::string cuda_tuning_name(Backend& backend) {
+  const CudaFacts& f = cuda::of(backend).facts();
+  return cuda::tuning_name(f.name, f.cublas, f.cudnn);
+}
+
+std::string use_cuda_tuning(Backend& backend, std::string_view json, std::string_view where) {
+  cuda::TuningTable table = cuda::TuningTable::parse(json, where);
+  const CudaFacts& f = cuda::of(backend).facts();
+  require(table.device == f.name && table.cublas == f.cublas && table.cudnn == f.cudnn, where, ": a table for ",
+          table.device, " with cuBLASLt ", table.cublas, " and cuDNN ", table.cudnn, ", but here are ", f.name,
+          " with ", f.cublas, " and ", f.cudnn, "; write one with `zoetrope tune`");
+  cuda::of(backend).tuning().table = std::move(table);
+  return cuda::of(backend).tuning().table->hash();
+}
+
+std::vector<std::string> cuda_tuning_warnings(Backend& backend) { return cuda::of(backend).tuning().warnings; }
+
+void begin_cuda_tuning(Backend& backend) { cuda::of(backend).tuning().measuring = true; }
+
+std::string end_cuda_tuning(Backend& backend) {
+  cuda::Tuning& tuning = cuda::of(backend).tuning();
+  const CudaFacts& f = cuda::of(backend).facts();
+  tuning.measuring = false;
+  tuning.found.device = f.name, tuning.found.cublas = f.cublas, tuning.found.cudnn = f.cudnn;
+  return tuning.found.text();
 }
 
 uint64_t cuda_digest(Backend& backend, const std::vector<Tensor>& tensors) {

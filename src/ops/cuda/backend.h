@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/backend.h"
@@ -34,6 +35,16 @@ struct CudaFacts {
 std::vector<CudaFacts> cuda_devices();
 
 CudaFacts cuda_facts(Backend& backend);  // of its GPU
+
+// Tables of measured plans (ops/cuda/tuning.h). The name of the file that belongs to a back end, without ".json"; and
+// what it says, used from the next plan on: the table's hash, or Error(invalid) where it is damaged or was made for
+// another GPU or library.
+std::string cuda_tuning_name(Backend& backend);
+std::string use_cuda_tuning(Backend& backend, std::string_view json, std::string_view where);
+std::vector<std::string> cuda_tuning_warnings(Backend& backend);  // plans of the table that could not be taken
+// From begin to end every new plan is chosen by the clock, on the operands that it meets; end gives the table.
+void begin_cuda_tuning(Backend& backend);
+std::string end_cuda_tuning(Backend& backend);
 
 // core/digest.h of all tensors, summed.
 uint64_t cuda_digest(Backend& backend, const std::vector<Tensor>& tensors);

@@ -7,6 +7,7 @@
 #include "ops/cuda/driver.h"
 #include "ops/cuda/products.h"
 #include "ops/cuda/slots.h"
+#include "ops/cuda/tuning.h"
 
 namespace zoetrope::cuda {
 
@@ -20,6 +21,8 @@ class CudaBackend final : public Backend {
   std::shared_ptr<std::byte> host_memory(size_t bytes) override;
   int device() const { return device_; }
   const Driver& driver() const { return driver_; }
+  const CudaFacts& facts() const { return facts_; }
+  Tuning& tuning() { return tuning_; }
   std::vector<std::string> plans() const;
 
   // linear.cpp, attention.cpp, conv.cpp
@@ -66,7 +69,8 @@ class CudaBackend final : public Backend {
   Driver driver_;
   bool hopper_;  // compute capability 9.0, and code for it
   Slots slots_;
-  Products products_;
+  Tuning tuning_;
+  Products products_{tuning_};
   std::unique_ptr<Dnn> dnn_;
 };
 

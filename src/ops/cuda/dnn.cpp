@@ -8,6 +8,7 @@
 #include <source_location>
 
 #include "base/error.h"
+#include "ops/cuda/measure.h"
 
 namespace fe = cudnn_frontend;
 
@@ -64,6 +65,7 @@ struct Dnn::Plan {
   std::shared_ptr<Graph> graph;
   int64_t index = -1;  // -1: nothing fits
   std::string name = {}, why = {};
+  bool offered = false;
 
   // Everything up to the list of candidates.
   bool offer(cudnnHandle_t handle, const std::vector<fe::HeurMode_t>& modes) {
@@ -75,18 +77,23 @@ struct Dnn::Plan {
            good(graph->create_execution_plans(modes)) && good(graph->check_support(handle));
   }
 
-  // The first candidate whose name is wanted, that builds and fits into the workspace; `most` says how much of it.
+  // Takes candidate i, if its name is wanted, it builds and fits into the workspace; `most` says how much of it.
+  template <class Wanted, class Most>
+  bool take(cudnnHandle_t handle, int64_t i, Wanted wanted, Most most) {
+    std::string candidate;
+    if (graph->get_plan_name_at_index(i, candidate).is_bad() || !wanted(candidate)) return false;
+    fe::error_t built = graph->build_plan_at_index(handle, i);
+    if (built.is_bad()) why = built.get_message();
+    if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > most(candidate)) return false;
+    index = i, name = candidate;
+    return true;
+  }
+
+  // The first candidate that can be taken.
   template <class Wanted, class Most>
   bool choose(cudnnHandle_t handle, Wanted wanted, Most most) {
-    for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
-      std::string candidate;
-      if (graph->get_plan_name_at_index(i, candidate).is_bad() || !wanted(candidate)) continue;
-      fe::error_t built = graph->build_plan_at_index(handle, i);
-      if (built.is_bad()) why = built.get_message();
-      if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > most(candidate)) continue;
-      index = i, name = candidate;
-      return true;
-    }
+    for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
+      if (take(handle, i, wanted, most)) return true;
     return false;
   }
 
@@ -96,7 +103,7 @@ struct Dnn::Plan {
   }
 };
 
-Dnn::Dnn(int capability) : capability_(capability) {}
+Dnn::Dnn(int capability, Tuning& tuning) : capability_(capability), tuning_(tuning) {}
 Dnn::~Dnn() = default;
 
 Dnn::Library& Dnn::library(cudaStream_t stream) {
@@ -233,7 +240,7 @@ const Measured* measured_for(const Tensor& w) {
 }  // namespace
 
 // Frames are a batch where the kernel spans one of them, a third axis where it spans more.
-Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
+Dnn::Plan Dnn::offer_convolution(cudaStream_t stream, const Convolution& c) {
   Plan plan{make_graph()};
   Graph& graph = *plan.graph;
   const int64_t frames = c.x.dim(0), h = c.x.dim(1), w = c.x.dim(2), in = c.x.dim(3), out = c.w.dim(0);
@@ -271,8 +278,48 @@ Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
   }
   output(y, y_uid, type_of(c.y.dtype()), y_dims, y_strides);
 
+  plan.offered = plan.offer(library(stream).handle, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+  return plan;
+}
+
+namespace {
+
+ConvolutionPlan as_plan(const Dnn::Convolution& c) {
+  return {cat(c.x.dim(3), " to ", c.w.dim(0), " kernel ", c.w.dim(1), 'x', c.w.dim(2), 'x', c.w.dim(3), " stride ",
+              c.stride, " zeros ", c.rows, ' ', c.columns, c.bias.defined() ? cat(" bias ", c.bias.dtype()) : "",
+              " in ", c.x.dtype(), " to ", c.y.dtype()),
+          c.x.dim(0),
+          c.x.dim(1),
+          c.x.dim(2),
+          {},
+          0,
+          0};
+}
+
+std::unordered_map<int64_t, void*> pointers_of(const Dnn::Convolution& c) {
+  std::unordered_map<int64_t, void*> pointers{{x_uid, c.x.raw()}, {w_uid, c.w.raw()}, {y_uid, c.y.raw()}};
+  if (c.bias.defined()) pointers[bias_uid] = c.bias.raw();
+  return pointers;
+}
+
+// The frames of a result, which may lie apart.
+std::vector<Tensor> frames_of(const Dnn::Convolution& c) {
+  std::vector<Tensor> frames;
+  const Shape one = c.y.shape().with(0, 1);
+  for (int64_t t = 0; t < c.y.dim(0); ++t)
+    frames.emplace_back(static_cast<std::byte*>(c.y.raw()) + t * c.y_frame * bytes_of(c.y.dtype()), one, c.y.dtype());
+  return frames;
+}
+
+constexpr const char* tiles[] = {"k13=1",
+                                 "k13=0"};  // plans of one tile have one set of bits; the first that is offered
+
+}  // namespace
+
+Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
+  Plan plan = offer_convolution(stream, c);
+  if (!plan.offered) return plan;
   const cudnnHandle_t handle = library(stream).handle;
-  if (!plan.offer(handle, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})) return plan;
   const auto first = [&](auto wanted) { return plan.choose(handle, wanted, most_workspace); };
   const auto of_tile = [&](const char* tile) {
     return first([&](const std::string& name) { return whole_sum(name, tile); });
@@ -281,19 +328,53 @@ Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
     for (const char* wanted : known->names)
       if (first([&](const std::string& name) { return !is_slow(name) && has(name, wanted); })) return plan;
     of_tile(known->tile);
-  } else if (!of_tile("k13=1")) {
-    of_tile("k13=0");
+    return plan;
   }
+  const ConvolutionPlan* tuned = tuning_.table ? tuning_.table->find(as_plan(c)) : nullptr;
+  for (const char* tile : tiles) {
+    if (!of_tile(tile)) continue;
+    if (!tuned || plan.name == tuned->plan) break;
+    if (!first([&](const std::string& name) { return name == tuned->plan && whole_sum(name, tile); }))
+      tuning_.warnings.push_back(cat("tuning: convolution ", tuned->kind, ": cuDNN offers no plan \"", tuned->plan,
+                                     "\" that keeps its bits here; left out"));
+    break;
+  }
+  return plan;
+}
+
+// Times all plans of the first tile that has any, on the very operands. What was measured by hand needs no more.
+Dnn::Plan Dnn::measure_convolution(cudaStream_t stream, const Convolution& c, void* work) {
+  if (measured_for(c.w)) return build_convolution(stream, c);
+  Plan plan = offer_convolution(stream, c);
+  if (!plan.offered) return plan;
+  const cudnnHandle_t handle = library(stream).handle;
+  std::vector<std::pair<int64_t, std::string>> candidates;
+  for (const char* tile : tiles) {
+    const auto wanted = [&](const std::string& name) { return whole_sum(name, tile); };
+    for (int64_t i = 0; i < plan.graph->get_execution_plan_count(); ++i)
+      if (plan.take(handle, i, wanted, most_workspace)) candidates.emplace_back(i, plan.name);
+    if (!candidates.empty()) break;
+  }
+  if (candidates.empty()) return plan;
+  const auto run = [&](size_t i) {
+    plan.index = candidates[i].first, plan.name = candidates[i].second;
+    plan.run(handle, pointers_of(c), work);
+  };
+  const Fastest found = fastest(stream, candidates.size(), run, frames_of(c));
+  plan.index = candidates[found.best].first, plan.name = candidates[found.best].second;
+  ConvolutionPlan row = as_plan(c);
+  row.plan = plan.name, row.us = found.us, row.first_us = found.first_us;
+  tuning_.found.convolutions.push_back(row);
   return plan;
 }
 
 bool Dnn::convolve(cudaStream_t stream, const Convolution& c, void* work) {
   auto& plan = plans_[convolution_key(c)];
-  if (!plan) plan = std::make_unique<Plan>(build_convolution(stream, c));
+  if (!plan)
+    plan =
+        std::make_unique<Plan>(tuning_.measuring ? measure_convolution(stream, c, work) : build_convolution(stream, c));
   if (plan->index < 0) return false;
-  std::unordered_map<int64_t, void*> pointers{{x_uid, c.x.raw()}, {w_uid, c.w.raw()}, {y_uid, c.y.raw()}};
-  if (c.bias.defined()) pointers[bias_uid] = c.bias.raw();
-  plan->run(library(stream).handle, std::move(pointers), work);
+  plan->run(library(stream).handle, pointers_of(c), work);
   return true;
 }
 

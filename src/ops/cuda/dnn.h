@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cuda/tuning.h"
 #include "ops/ops.h"
 
 namespace zoetrope::cuda {
@@ -16,7 +17,7 @@ class Dnn {
  public:
   static constexpr size_t workspace = size_t{64} << 20;
 
-  explicit Dnn(int capability);  // nothing is loaded before the first use
+  Dnn(int capability, Tuning& tuning);  // nothing is loaded before the first use
   ~Dnn();
   Dnn(const Dnn&) = delete;
   Dnn& operator=(const Dnn&) = delete;
@@ -44,9 +45,12 @@ class Dnn {
   struct Plan;
   Library& library(cudaStream_t stream);
   Plan build_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale);
+  Plan offer_convolution(cudaStream_t stream, const Convolution& conv);
   Plan build_convolution(cudaStream_t stream, const Convolution& conv);
+  Plan measure_convolution(cudaStream_t stream, const Convolution& conv, void* work);
 
   int capability_;
+  Tuning& tuning_;
   std::map<cudaStream_t, std::unique_ptr<Library>> libraries_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
 };

@@ -35,15 +35,7 @@ class IntakePort final : public Intake::Port {
     const Slot& one = slots_[slot];
     int* bad = bad_of(one);
     *bad = 0;
-    if (piece.clear.defined())
-      check(cudaMemsetAsync(piece.clear.raw(), 0, static_cast<size_t>(piece.clear.bytes()), s));
-    const bool as_stored = piece.stored == piece.to.dtype() && piece.unpack.contiguous();
-    void* to = as_stored ? piece.to.raw() : staging();
-    check(cudaMemcpyAsync(to, one.pinned.get(), piece.bytes(), cudaMemcpyHostToDevice, s));
-    if (!as_stored)
-      unpack(s, to, piece.stored, piece.unpack, piece.to, bad);
-    else if (piece.not_finite)
-      look(s, piece.to, bad);
+    if (piece.to.defined()) fetch(s, one, piece, bad);
     check(cudaEventRecord(one.sent.get(), s));
   }
 
@@ -60,6 +52,18 @@ class IntakePort final : public Intake::Port {
     PinnedBuffer pinned;  // Intake::slot_bytes, then the word
     EventHandle sent;
   };
+
+  void fetch(cudaStream_t s, const Slot& one, const Piece& piece, int* bad) {
+    if (piece.clear.defined())
+      check(cudaMemsetAsync(piece.clear.raw(), 0, static_cast<size_t>(piece.clear.bytes()), s));
+    const bool as_stored = piece.stored == piece.to.dtype() && piece.unpack.contiguous();
+    void* to = as_stored ? piece.to.raw() : staging();
+    check(cudaMemcpyAsync(to, one.pinned.get(), piece.bytes(), cudaMemcpyHostToDevice, s));
+    if (!as_stored)
+      unpack(s, to, piece.stored, piece.unpack, piece.to, bad);
+    else if (piece.not_finite)
+      look(s, piece.to, bad);
+  }
 
   static void* pinned(size_t bytes) {
     void* at = nullptr;

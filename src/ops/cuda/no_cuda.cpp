@@ -15,6 +15,11 @@ bool cuda_is_built() { return false; }
 std::unique_ptr<Backend> make_cuda_backend(int) { refuse(); }
 void prepare_cuda(Rank&, Backend&) { refuse(); }
 void use_cuda_thread(Backend&) { refuse(); }
+std::string cuda_tuning_name(Backend&) { refuse(); }
+std::string use_cuda_tuning(Backend&, std::string_view, std::string_view) { refuse(); }
+std::vector<std::string> cuda_tuning_warnings(Backend&) { refuse(); }
+void begin_cuda_tuning(Backend&) { refuse(); }
+std::string end_cuda_tuning(Backend&) { refuse(); }
 uint64_t cuda_digest(Backend&, const std::vector<Tensor>&) { refuse(); }
 CudaFacts cuda_facts(Backend&) { refuse(); }
 std::vector<CudaFacts> cuda_devices() { refuse(); }

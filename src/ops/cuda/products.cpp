@@ -6,11 +6,13 @@
 #include <array>
 #include <bit>
 #include <compare>
+#include <iterator>
 #include <source_location>
 
 #include "base/error.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/handles.h"
+#include "ops/cuda/measure.h"
 
 namespace zoetrope::cuda {
 namespace {
@@ -28,32 +30,7 @@ using Descriptor = std::unique_ptr<cublasLtMatmulDescOpaque_t, Calls<cublasLtMat
 using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Calls<cublasLtMatrixLayoutDestroy>>;
 using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Calls<cublasLtMatmulPreferenceDestroy>>;
 
-// A name of its own around the library's unnamed struct.
-struct Algorithm {
-  cublasLtMatmulAlgo_t code;
-};
-
 cudaDataType_t type_of(DType type) { return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
-
-template <class T>
-T config_of(const Algorithm& a, cublasLtMatmulAlgoConfigAttributes_t what) {
-  T value{};
-  size_t written = 0;
-  check(cublasLtMatmulAlgoConfigGetAttribute(&a.code, what, &value, sizeof value, &written));
-  return value;
-}
-
-std::string describe(const Algorithm& a) {
-  return cat("algorithm ", config_of<int>(a, CUBLASLT_ALGO_CONFIG_ID), " tile ",
-             config_of<uint32_t>(a, CUBLASLT_ALGO_CONFIG_TILE_ID), " stages ",
-             config_of<uint32_t>(a, CUBLASLT_ALGO_CONFIG_STAGES_ID), " split-K ",
-             config_of<int32_t>(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
-}
-
-bool keeps_order(const Algorithm& a) {
-  return config_of<int32_t>(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1 &&
-         config_of<uint32_t>(a, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == CUBLASLT_REDUCTION_SCHEME_NONE;
-}
 
 cublasLtEpilogue_t code_of(Epilogue e) {
   constexpr std::array codes{CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU,
@@ -63,6 +40,11 @@ cublasLtEpilogue_t code_of(Epilogue e) {
 
 bool has_bias(Epilogue e) { return e == Epilogue::bias || e == Epilogue::gelu_bias; }
 
+const char* name(Epilogue e) {
+  constexpr std::array names{"none", "bias", "gelu", "gelu_bias"};
+  return names[static_cast<size_t>(e)];
+}
+
 // Of all rows: a slice of rows must not get another algorithm than the whole.
 uint32_t alignment_of(const Tensor& x) {
   const auto all = reinterpret_cast<uintptr_t>(x.raw()) | static_cast<uintptr_t>(x.dim(-1) * bytes_of(x.dtype())) | 256;
@@ -70,6 +52,37 @@ uint32_t alignment_of(const Tensor& x) {
 }
 
 }  // namespace
+
+// A name of its own around the library's unnamed struct.
+struct Products::Algorithm {
+  cublasLtMatmulAlgo_t code;
+
+  template <class T>
+  T config(cublasLtMatmulAlgoConfigAttributes_t what) const {
+    T value{};
+    size_t written = 0;
+    const bool there =
+        cublasLtMatmulAlgoConfigGetAttribute(&code, what, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
+    return there ? value : T{};
+  }
+
+  int id() const { return config<int>(CUBLASLT_ALGO_CONFIG_ID); }
+  bool keeps_order() const {
+    return config<int32_t>(CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1 &&
+           config<uint32_t>(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == CUBLASLT_REDUCTION_SCHEME_NONE;
+  }
+  std::string text() const {
+    return cat("algorithm ", id(), " tile ", config<uint32_t>(CUBLASLT_ALGO_CONFIG_TILE_ID), " stages ",
+               config<uint32_t>(CUBLASLT_ALGO_CONFIG_STAGES_ID), " cluster ",
+               config<uint16_t>(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID), " swizzle ",
+               config<uint32_t>(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING), " option ",
+               config<uint32_t>(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION), " split-K ",
+               config<int32_t>(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  }
+  // The library's documentation lets them be kept and given back to the same version.
+  std::array<uint64_t, 8> words() const { return std::bit_cast<std::array<uint64_t, 8>>(code); }
+  static Algorithm of(const std::array<uint64_t, 8>& words) { return {std::bit_cast<cublasLtMatmulAlgo_t>(words)}; }
+};
 
 struct Products::Key {
   int64_t m, n, k;
@@ -80,6 +93,11 @@ struct Products::Key {
   Right right = Right::transposed;
   int64_t x_row = k, w_row = k, y_row = n;
   auto operator<=>(const Key&) const = default;
+
+  bool per_rows() const;  // whether it may take another algorithm of the same kind for each m
+  ProductPlan as_plan() const {
+    return {m, n, k, in, out, name(epilogue), std::min({x_align, w_align, y_align}), {}, {}, 0, 0};
+  }
 };
 
 struct Products::Library {
@@ -141,7 +159,7 @@ struct Products::Plan {
     for (int i = 0; e == CUBLAS_STATUS_SUCCESS && i < count; ++i) {
       const auto& one = found[static_cast<size_t>(i)];
       const Algorithm algorithm{one.algo};
-      if (one.state == CUBLAS_STATUS_SUCCESS && keeps_order(algorithm)) kept.push_back(algorithm);
+      if (one.state == CUBLAS_STATUS_SUCCESS && algorithm.keeps_order()) kept.push_back(algorithm);
     }
     return kept;
   }
@@ -154,25 +172,45 @@ struct Products::Plan {
   }
 };
 
-Products::Products() : library_(std::make_unique<Library>()) {}
+Products::Products(Tuning& tuning) : tuning_(tuning), library_(std::make_unique<Library>()) {}
 Products::~Products() = default;
+
+bool Products::Key::per_rows() const { return in == DType::bf16 && m >= usual_rows; }
+
+// What the table has for it, if it is one of those that give the bits of `usual`.
+std::vector<Products::Algorithm> Products::tuned(const Key& key, const Plan& plan, const Algorithm& usual) {
+  const ProductPlan* found = tuning_.table && key.per_rows() ? tuning_.table->find(key.as_plan()) : nullptr;
+  if (!found) return {};
+  const Algorithm one = Algorithm::of(found->code);
+  if (one.text() == found->plan && one.keeps_order() && one.id() == usual.id() && plan.takes(*library_, one))
+    return {one};
+  tuning_.warnings.push_back(cat("tuning: product ", found->n, "x", found->k, ": \"", found->plan,
+                                 "\" is no algorithm that cuBLASLt takes here and that keeps its bits; left out"));
+  return {};
+}
+
+// In order of preference; those that may take another algorithm for each m get the same bits from each of these.
+std::vector<Products::Algorithm> Products::choices(const Key& key, const Plan& plan) {
+  const std::vector<Algorithm> usual = Plan(key, usual_rows).offers(*library_, key);
+  std::vector<Algorithm> fit;
+  if (key.per_rows() && !usual.empty()) {
+    fit = tuned(key, plan, usual[0]);
+    for (const Algorithm& one : plan.offers(*library_, key))
+      if (one.id() == usual[0].id() && plan.takes(*library_, one)) fit.push_back(one);
+  }
+  for (const Algorithm& one : usual)
+    if (plan.takes(*library_, one)) fit.push_back(one);
+  if (fit.empty())
+    fail(Code::unsupported, "linear: cuBLASLt offers no algorithm for ", key.m, "x", key.k, " times ", key.k, "x",
+         key.n, " in ", key.in, " to ", key.out, " with a whole sum over K (", usual.size(), " offers)");
+  return fit;
+}
 
 Products::Plan& Products::find(const Key& key) {
   if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
   if (plans_.size() >= most_plans) plans_.clear();
   auto plan = std::make_unique<Plan>(key, key.m);
-  const std::vector<Algorithm> usual = Plan(key, usual_rows).offers(*library_, key);
-  std::vector<Algorithm> choices;
-  if (key.in == DType::bf16 && key.m >= usual_rows && !usual.empty())
-    for (const Algorithm& one : plan->offers(*library_, key))
-      if (config_of<int>(one, CUBLASLT_ALGO_CONFIG_ID) == config_of<int>(usual[0], CUBLASLT_ALGO_CONFIG_ID))
-        choices.push_back(one);
-  choices.insert(choices.end(), usual.begin(), usual.end());
-  const auto chosen = std::ranges::find_if(choices, [&](const Algorithm& one) { return plan->takes(*library_, one); });
-  if (chosen == choices.end())
-    fail(Code::unsupported, "linear: cuBLASLt offers no algorithm for ", key.m, "x", key.k, " times ", key.k, "x",
-         key.n, " in ", key.in, " to ", key.out, " with a whole sum over K (", usual.size(), " offers)");
-  plan->algorithm = *chosen;
+  plan->algorithm = choices(key, *plan).front();
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 
@@ -216,24 +254,53 @@ void Products::run(cudaStream_t stream, const Matrix& x, const Matrix& w, Right 
                        &beta, to, plan.y.get(), to, plan.y.get(), &plan.algorithm.code, work, workspace, stream));
 }
 
-void Products::run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilogue epilogue, const Tensor& bias,
-                   const Tensor& y, void* work) {
-  if (y.size() == 0) return;
-  if (x.dim(1) == 0) return cuda::check(cudaMemsetAsync(y.raw(), 0, static_cast<size_t>(y.bytes()), stream));
-  Plan& plan = find({x.dim(0), w.dim(0), x.dim(1), x.dtype(), y.dtype(), epilogue, alignment_of(x), alignment_of(w),
-                     alignment_of(y)});
-  if (has_bias(epilogue)) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
+void Products::launch(cudaStream_t stream, Plan& plan, const Tensor& x, const Tensor& w, const Tensor& bias,
+                      const Tensor& y, void* work) {
+  if (bias.defined()) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
   const float alpha = 1, beta = 0;
   check(cublasLtMatmul(library_->handle, plan.operation.get(), &alpha, w.raw(), plan.w.get(), x.raw(), plan.x.get(),
                        &beta, y.raw(), plan.y.get(), y.raw(), plan.y.get(), &plan.algorithm.code, work, workspace,
                        stream));
 }
 
+// Times what the library offers for this and for other numbers of rows, on the very operands.
+void Products::measure(const Key& key, cudaStream_t stream, const Tensor& x, const Tensor& w, const Tensor& bias,
+                       const Tensor& y, void* work) {
+  auto plan = std::make_unique<Plan>(key, key.m);
+  std::vector<Algorithm> candidates = choices(key, *plan);
+  const auto add = [&](const Algorithm& one) {
+    const bool there = std::ranges::any_of(candidates, [&](const Algorithm& c) { return c.words() == one.words(); });
+    if (!there && one.id() == candidates[0].id() && plan->takes(*library_, one)) candidates.push_back(one);
+  };
+  for (const int64_t rows : {key.m / 2, 2 * key.m, int64_t{4096}, int64_t{18900}, int64_t{75600}})
+    for (const Algorithm& one : Plan(key, rows).offers(*library_, key)) add(one);
+  const Fastest found =
+      fastest(stream, candidates.size(),
+              [&](size_t i) { plan->algorithm = candidates[i], launch(stream, *plan, x, w, bias, y, work); }, {y});
+  plan->algorithm = candidates[found.best];
+  ProductPlan row = key.as_plan();
+  row.code = plan->algorithm.words(), row.plan = plan->algorithm.text();
+  row.us = found.us, row.first_us = found.first_us;
+  tuning_.found.products.push_back(row);
+  plans_[key] = std::move(plan);
+}
+
+void Products::run(cudaStream_t stream, const Tensor& x, const Tensor& w, Epilogue epilogue, const Tensor& bias,
+                   const Tensor& y, void* work) {
+  if (y.size() == 0) return;
+  if (x.dim(1) == 0) return cuda::check(cudaMemsetAsync(y.raw(), 0, static_cast<size_t>(y.bytes()), stream));
+  const Key key{x.dim(0), w.dim(0),        x.dim(1),        x.dtype(),      y.dtype(),
+                epilogue, alignment_of(x), alignment_of(w), alignment_of(y)};
+  const Tensor added = has_bias(epilogue) ? bias : Tensor{};
+  if (tuning_.measuring && key.per_rows() && !plans_.contains(key)) measure(key, stream, x, w, added, y, work);
+  launch(stream, find(key), x, w, added, y, work);
+}
+
 std::vector<std::string> Products::plans() const {
   std::vector<std::string> lines;
   for (const auto& [key, plan] : plans_)
     lines.push_back(cat(key.rows ? "attention " : "linear ", key.m, "x", key.k, " to ", key.n, " ", key.in, " to ",
-                        key.out, ": ", describe(plan->algorithm)));
+                        key.out, ": ", plan->algorithm.text()));
   return lines;
 }
 

@@ -2,6 +2,7 @@
 // algorithm a shape, kept. Algorithms never split K and never reduce across blocks. bf16 products of 1,024 rows and
 // more may take another tile per M, which was measured to leave the bits alone (docs/decisions/0105); all others take
 // the algorithm that the library offers for 1,024 rows, so that a row's bits cannot depend on how many there are.
+// Among the former a table of measured plans (tuning.h) has the first word.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/cuda/tuning.h"
 
 namespace zoetrope::cuda {
 
@@ -27,7 +29,7 @@ class Products {
  public:
   static constexpr size_t workspace = size_t{64} << 20;
 
-  Products();
+  explicit Products(Tuning& tuning);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -44,12 +46,20 @@ class Products {
   std::vector<std::string> plans() const;
 
  private:
+  struct Algorithm;
   struct Key;
   struct Plan;
   struct Library;
   Plan& find(const Key& key);
   Plan& find_strided(const Key& key);
+  std::vector<Algorithm> choices(const Key& key, const Plan& plan);
+  std::vector<Algorithm> tuned(const Key& key, const Plan& plan, const Algorithm& usual);
+  void launch(cudaStream_t stream, Plan& plan, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+              void* work);
+  void measure(const Key& key, cudaStream_t stream, const Tensor& x, const Tensor& w, const Tensor& bias,
+               const Tensor& y, void* work);
 
+  Tuning& tuning_;
   std::unique_ptr<Library> library_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
 };

@@ -1,0 +1,219 @@
+#include "cli/bench_load.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/page_cache.h"
+#include "cli/sparse_weights.h"
+#include "core/stop.h"
+#include "eval/timing.h"
+#include "models/models.h"
+#include "models/umt5/umt5.h"
+#include "models/wan/transformer.h"
+#include "models/wan_vae/decoder.h"
+#include "nn/stored.h"
+
+namespace zoetrope::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A plain read on the CPU: buffers, and nothing behind them.
+class Buffers : public Intake::Port {
+ public:
+  std::byte* buffer(size_t slot) override {
+    if (slot >= buffers_.size()) buffers_.resize(slot + 1);
+    buffers_[slot].resize(Intake::slot_bytes);
+    return buffers_[slot].data();
+  }
+  void after(const Event&) override {}
+  void send(size_t, const Piece&) override {}
+  bool arrived(size_t, bool) override { return true; }
+  void drain() override {}
+
+ private:
+  std::vector<std::vector<std::byte>> buffers_;
+};
+
+// Constructs the model of a part, which loads it, and lets go of it again.
+void load_model(Ctx& c, const std::string& name, const Json& config, nn::Parameters& weights, DType dtype) {
+  switch (model_class(class_name_of(config)).role) {
+    case Role::text_encoder:
+      return static_cast<void>(Umt5Encoder(c, umt5_config(config), weights, dtype, name));
+    case Role::transformer:
+      return static_cast<void>(WanTransformer(c, wan_config(config), weights, dtype, name));
+    case Role::vae:
+      return static_cast<void>(WanVaeDecoder(c, wan_vae_config(config), weights, dtype, name));
+  }
+}
+
+// Most that was resident since reset_peak, and file pages are not counted as long as they are not mapped.
+int64_t peak_resident() {
+  std::ifstream status("/proc/self/status");
+  int64_t kib = 0;
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:" && status >> kib) break;
+  return kib * 1024;
+}
+void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5" << std::flush; }
+
+class Loading {
+ public:
+  Loading(BenchRank& rank, const LoadBench& what, const Json& config, const Checkpoint& checkpoint,
+          nn::Parameters& weights)
+      : rank_(rank), what_(what), config_(config), weights_(weights), bits_(rank, "load") {
+    for (const fs::path& file : checkpoint.files()) add_pieces(file);
+    Rank& r = rank.rank;
+    if (!r.make_intake) plain_ = std::make_unique<Intake>(std::make_unique<Buffers>(), rank.pool.threads());
+  }
+
+  double load() {
+    const Stopwatch watch;
+    load_model(rank_.c, what_.part, config_, weights_, what_.dtype);
+    const double seconds = watch.seconds();
+    std::vector<Tensor> tensors;
+    weight_bytes_ = 0;
+    for (const auto& held : rank_.shared.held()) {
+      tensors.insert(tensors.end(), held.tensors.begin(), held.tensors.end());
+      weight_bytes_ += static_cast<int64_t>(held.bytes);
+    }
+    require(!tensors.empty(), "bench: load: ", what_.part, " has no weights");
+    bits_.see(tensors);
+    rank_.c.drop_weights(what_.part);
+    return seconds;
+  }
+
+  double read() {
+    Rank& r = rank_.rank;
+    if (!plain_ && !r.intake) load();  // which makes it
+    const Stopwatch watch;
+    (plain_ ? *plain_ : *r.intake).run(pieces_, rank_.c.stream().record(), r.stop);
+    return watch.seconds();
+  }
+
+  // False: the system keeps them.
+  bool forget() {
+    double kept = 0;
+    for (const InputFile& file : files_) {
+      drop_cached(file.path());
+      kept = std::max(kept, cached_share(file.path()).value_or(1));
+    }
+    return kept < 0.01;
+  }
+
+  int64_t file_bytes() const { return bytes_; }
+  int64_t weight_bytes() const { return weight_bytes_; }
+  int64_t buffer_bytes() const { return static_cast<int64_t>((plain_ ? *plain_ : *rank_.rank.intake).buffer_bytes()); }
+  std::string digest() const { return bits_.hex(); }
+
+ private:
+  void add_pieces(const fs::path& name) {
+    files_.emplace_back(name);
+    const size_t file = files_.size() - 1, size = files_.back().size();
+    for (size_t at = 0; at < size; at += Intake::slot_bytes) {
+      const auto elements = static_cast<int64_t>(std::min(Intake::slot_bytes, size - at)) / 4;
+      pieces_.push_back({[this, file, at](std::span<std::byte> to) { files_[file].read(at, to); },
+                         DType::f32,
+                         Unpack::run(elements),
+                         {},
+                         {},
+                         {}});
+    }
+    bytes_ += static_cast<int64_t>(size);
+  }
+
+  BenchRank& rank_;
+  const LoadBench& what_;
+  const Json& config_;
+  nn::Parameters& weights_;
+  SameBits bits_;
+  std::vector<InputFile> files_;
+  std::vector<Piece> pieces_;  // of the files, as they lie
+  std::unique_ptr<Intake> plain_;
+  int64_t bytes_ = 0, weight_bytes_ = 0;
+};
+
+OrderedJson rate(const Spread& s, int64_t bytes) {
+  OrderedJson json = as_json(s);
+  json["gbytes_per_s"] = static_cast<double>(bytes) / s.median / 1e9;
+  return json;
+}
+
+// Reads and loads in turns, so that neither has the quieter machine.
+OrderedJson in_turns(Loading& loading, int runs, const std::function<void()>& before) {
+  std::vector<double> reads, loads;
+  for (int run = 0; run < runs; ++run) {
+    before();
+    reads.push_back(loading.read());
+    before();
+    loads.push_back(loading.load());
+  }
+  const Spread read = spread_of(reads), load = spread_of(loads);
+  return {{"read_s", rate(read, loading.file_bytes())},
+          {"load_s", rate(load, loading.file_bytes())},
+          {"ratio", load.median / read.median}};
+}
+
+// The sparse checkpoint, removed with its owner.
+class Made {
+ public:
+  Made(const Json& config, const LoadBench& what, const std::stop_token& stop) {
+    if (!what.stored) return;
+    folder_ = fs::path(what.folder) / what.part;
+    write_sparse_weights(config, folder_, *what.stored, stop);
+  }
+  ~Made() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  fs::path folder_;
+};
+
+}  // namespace
+
+OrderedJson bench_load(BenchRank& rank, const ModelSource& source, const LoadBench& what, const std::stop_token& stop) {
+  const ModelPart& part = source.at(what.part);
+  require(what.stored || part.checkpoint, "bench: load: ", source.name,
+          " has no files; --stored TYPE --folder DIR makes sparse ones in its layout");
+  const Made made(part.config, what, stop);
+  std::optional<Checkpoint> checkpoint;
+  if (what.stored) checkpoint.emplace(made.folder());
+  const Checkpoint& files = checkpoint ? *checkpoint : *part.checkpoint;
+  nn::Stored weights(files, &rank.pool);
+  Loading loading(rank, what, part.config, files, weights);
+
+  const double first = loading.load();
+  reset_peak();
+  const int64_t before = peak_resident();
+  const OrderedJson warm = in_turns(loading, what.runs, [&] { check_stop(stop); });
+  OrderedJson json{{"part", what.part},
+                   {"files", files.files().size()},
+                   {"file_bytes", loading.file_bytes()},
+                   {"weight_bytes", loading.weight_bytes()},
+                   {"weights", name(what.dtype)},
+                   {"sparse", what.stored.has_value()},
+                   {"first_s", first},
+                   {"warm", warm},
+                   {"cold", nullptr}};
+  if (loading.forget()) {
+    json["cold"] = in_turns(loading, std::min(what.runs, 2), [&] {
+      check_stop(stop);
+      loading.forget();
+    });
+  }
+  json["buffer_bytes"] = loading.buffer_bytes();
+  json["resident_growth_bytes"] = peak_resident() - before;
+  json["digest"] = loading.digest();
+  return json;
+}
+
+}  // namespace zoetrope::cli

@@ -1,0 +1,34 @@
+// What benchmarks share: repeated runs and their spread, and the ops of a piece of work by name with how near each
+// comes to what the device can do.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "base/json.h"
+#include "core/ctx.h"
+
+namespace zoetrope {
+
+struct Spread {
+  double median = 0, least = 0, most = 0;
+  size_t runs = 0;
+};
+Spread spread_of(std::vector<double> runs);  // at least one
+OrderedJson as_json(const Spread& spread);
+
+// Once to warm up, then `runs` times: seconds until the stream is done. `checked` follows each run, off the clock.
+Spread timed(Ctx& c, int runs, const std::function<void()>& body, const std::function<void()>& checked = {});
+
+// Every op of the body by name: issued, waited for, counted; without segments. A run to warm up before it.
+OpCounts profiled(Ctx& c, const std::function<void()>& body);
+
+// What a device can do at best; 0: not known.
+struct Peak {
+  double flops = 0, bytes = 0;  // a second; the former for products in bf16
+};
+Peak peak_of(const std::string& device);  // "NVIDIA H200"
+
+// [{op, calls, seconds, share, tflops, tbytes, of_peak}], the longest first; of_peak: the larger of the two ratios.
+OrderedJson profile_json(const OpCounts& counts, const Peak& peak);
+
+}  // namespace zoetrope
