@@ -108,7 +108,7 @@ void print_load(const OrderedJson& json) {
 }
 
 void print_work(const std::string& what, const OrderedJson& json) {
-  std::printf("%s: %s, %s, %.1f TFLOP/s\n", what.c_str(), range(json.at("seconds")).c_str(),
+  std::printf("%s: %s, %s, %.3g TFLOP/s\n", what.c_str(), range(json.at("seconds")).c_str(),
               human_flops(json.at("flops").get<double>()).c_str(), json.at("tflops").get<double>());
   if (json.at("profile").is_null()) return;
   for (const OrderedJson& row : json.at("profile"))
@@ -190,9 +190,8 @@ void tune_vae(BenchRank& rank, const Options& o, const ModelSource& source, cons
 }
 
 int tune(const Options& o, const World& world) {
-  for (const std::string& what : {o.what})
-    require(what == "step" || what == "vae" || what == "all", "tune: \"", what,
-            "\" is not known; use step, vae or all");
+  require(o.what == "step" || o.what == "vae" || o.what == "all", "tune: \"", o.what,
+          "\" is not known; use step, vae or all");
   require(parse_device(o.device) == DeviceKind::cuda, "tune: device ", o.device,
           " has no plans to choose from; use --device cuda");
   const DType dtype = o.what == "vae" ? o.types.vae_dtype() : o.types.dtype();
@@ -210,6 +209,8 @@ int tune(const Options& o, const World& world) {
   rank.c.stream().sync();
   write_file(o.out, end_cuda_tuning(*rank.backend));
   std::printf("%s\n", o.out.c_str());
+  std::fprintf(stderr, "as configs/tuning/%s.json it ships with the program; else: --tuning %s\n",
+               cuda_tuning_name(*rank.backend).c_str(), o.out.c_str());
   return 0;
 }
 

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string model, prompt, prompt_file, out, device = "cpu", report, sheet;
+  std::string model, prompt, prompt_file, out, device = "cpu", tuning, report, sheet;
   bool quiet = false;
   AskOptions ask;
   RankOptions ranks;
@@ -55,6 +55,7 @@ EngineConfig engine_config(const Options& o, const RankPlan& plan) {
   config.device = parse_device(o.device);
   config.dtype = o.types.dtype();
   config.vae_dtype = o.types.vae_dtype();
+  config.tuning = o.tuning;
   config.guidance = o.ask.ask().guidance_scale;
   plan.apply(config);
   return config;
@@ -194,6 +195,8 @@ void add_generate(CLI::App& app, const World& world, Action& chosen) {
   o->ask.add(*command);
   command->add_option("--device", o->device, "where to run")->type_name("cpu|cuda")->capture_default_str();
   o->types.add(*command);
+  command->add_option("--tuning", o->tuning, "table of `zoetrope tune`; default: the one that ships for this GPU")
+      ->type_name("FILE");
   o->ranks.add(*command);
   command->add_option("--contact-sheet", o->sheet, "also write eight of the frames as one picture")
       ->type_name("FILE.png");

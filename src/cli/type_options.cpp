@@ -7,12 +7,6 @@
 
 namespace zoetrope::cli {
 
-DeviceKind parse_device(const std::string& text) {
-  if (text == "cpu") return DeviceKind::cpu;
-  if (text == "cuda") return DeviceKind::cuda;
-  fail(Code::invalid, "device \"", text, "\" is not known; use cpu or cuda");
-}
-
 TypeOptions::TypeOptions() : dtype_(name(EngineConfig{}.dtype)) {}
 
 void TypeOptions::add(CLI::App& command) {

@@ -8,8 +8,6 @@
 
 namespace zoetrope::cli {
 
-DeviceKind parse_device(const std::string& text);  // cpu or cuda
-
 class TypeOptions {
  public:
   TypeOptions();

@@ -21,6 +21,7 @@ struct EngineConfig {
   std::string random_model;     // preset of random:NAME
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::f32, vae_dtype = DType::f32;
+  std::filesystem::path tuning;  // a table of `zoetrope tune`; empty: the one that ships for this GPU, if any
 
   int ranks = 1;                        // threads of this process; a world of processes has its own number
   std::optional<Layout> layout;         // unset: by the rule of mesh/shape.h

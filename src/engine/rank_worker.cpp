@@ -38,6 +38,7 @@ RankWorker::RankWorker(const Common& common, int number, int threads)
       number_(number),
       pool_(threads),
       backend_(make_backend(common.config.device, common.world.size())),
+      tuning_(use_tuning(*backend_, common.config.tuning)),
       dry_runs_({common.model.source(), backend_->traits(), common.config.dtype, common.config.vae_dtype},
                 {common.layout, number}),
       c_(prepare()),
@@ -105,6 +106,8 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   NoFrames nobody;
   FrameSink& sink = output ? static_cast<FrameSink&>(*output) : nobody;
   result.facts = pipeline_->run(c_, task.request, task.scheduler, task.ids, hooks, sink);
+  result.table_hash = tuning_.hash;
+  if (on_cuda()) result.warnings = cuda_tuning_warnings(*backend_);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/ladder.h"
 #include "engine/model.h"
 #include "engine/output.h"
+#include "engine/tuning.h"
 #include "ops/backend.h"
 
 namespace zoetrope {
@@ -14,8 +15,10 @@ struct RankResult {
   Cost cost;
   RunFacts facts;
   double load_seconds = 0;
-  Json versions;            // of what this rank works with, see report.h
-  std::vector<Json> ranks;  // of all: {memory, flops}
+  Json versions;                      // of what this rank works with, see report.h
+  std::string table_hash;             // of the measured plans it went by; empty: none
+  std::vector<std::string> warnings;  // of the back end
+  std::vector<Json> ranks;            // of all: {memory, flops}
 };
 
 class RankWorker {
@@ -54,6 +57,7 @@ class RankWorker {
   int number_;
   Pool pool_;
   std::unique_ptr<Backend> backend_;
+  TuningUsed tuning_;
   DryRuns dry_runs_;
   Rank rank_;
   Ctx c_;

@@ -12,7 +12,8 @@ void expect_holds(const std::string& text, const std::string& words) {
 }
 
 TEST(Usage, EveryCommandHasHelp) {
-  for (const Words& command : {Words{}, {"generate"}, {"inspect"}, {"doctor"}, {"make-toy"}, {"serve"}}) {
+  for (const Words& command :
+       {Words{}, {"generate"}, {"inspect"}, {"doctor"}, {"make-toy"}, {"bench"}, {"tune"}, {"serve"}}) {
     const Ran ran = zoetrope(command + Words{"--help"});
     EXPECT_EQ(ran.status, 0);
     EXPECT_EQ(ran.err, "");
@@ -120,10 +121,10 @@ TEST(Usage, SaysWhatIsWrongWithAnOption) {
 }
 
 TEST(Usage, SaysWhatIsNotBuilt) {
-  for (const char* command : {"bench", "eval", "plan", "tune", "serve"})
-    expect_refusal(
-        zoetrope({command, "--json", "x"}),
-        std::string(command) + ": not built in this version; generate, inspect, doctor, make-toy and parity are");
+  for (const char* command : {"eval", "plan", "serve"})
+    expect_refusal(zoetrope({command, "--json", "x"}),
+                   std::string(command) +
+                       ": not built in this version; generate, bench, tune, inspect, doctor, make-toy and parity are");
   expect_refusal(zoetrope({"make-toy", "--kind", "cosmos3", "--out", "x"}),
                  "make-toy: kind cosmos3 is not built in this version; use wan|wan-a14b");
 }

@@ -38,6 +38,7 @@ void expect_same_bytes(Parameters& source) {
     const auto plain = on_host(source, type);
     for (const int threads : {1, 8}) {
       DeviceCtx dev(threads);
+      dev.rank.traits.channel_multiple = 8;
       Region& region = dev.c.weights("t");
       device::poison(region.take(128 << 20), 128 << 20);
       region.rewind(0);

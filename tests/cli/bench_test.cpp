@@ -1,0 +1,78 @@
+// `bench` and `tune`: what they print and write, and how wrong use is refused.
+#include "base/json.h"
+#include "cli/command.h"
+
+namespace zoetrope {
+namespace {
+
+Words bench(const std::string& what, const Words& more = {}) {
+  return Words{"bench", what, "--model", toy().string(), "--size", "64x48", "--num-frames", "5", "--runs", "2"} + more;
+}
+
+TEST(Bench, MeasuresAndChecksEachPart) {
+  const TempFolder folder;
+  for (const char* what : {"step", "vae", "attention"}) {
+    const std::string file = (folder / what).string();
+    const Ran ran = zoetrope(bench(what, {"--profile", "--json", file}));
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_NE(ran.out.find(cat(what, ": ")), std::string::npos) << ran.out;
+    const Json json = read_json(file);
+    EXPECT_EQ(json.at("bench"), what);
+    EXPECT_EQ(json.at("seconds").at("runs"), 2);
+    EXPECT_GT(json.at("seconds").at("median"), 0);
+    EXPECT_GT(json.at("flops"), 0);
+    EXPECT_EQ(json.at("digest").get<std::string>().size(), 16u);
+    EXPECT_EQ(json.at("tuned"), false);
+    double share = 0;
+    for (const Json& row : json.at("profile")) share += row.at("share").get<double>();
+    EXPECT_NEAR(share, 1, 1e-6);
+  }
+}
+
+TEST(Bench, LoadsBesideAPlainReadOfTheSameFiles) {
+  const TempFolder folder;
+  const std::string file = (folder / "load.json").string();
+  const Ran ran = zoetrope(bench("load", {"--part", "vae", "--json", file}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json json = read_json(file);
+  EXPECT_EQ(json.at("file_bytes"),
+            static_cast<int64_t>(std::filesystem::file_size(toy() / "vae/diffusion_pytorch_model.safetensors")));
+  EXPECT_GT(json.at("warm").at("ratio"), 0);
+}
+
+TEST(Bench, ASparseCheckpointHasTheSameShapesAndGoesAway) {
+  const TempFolder folder;
+  const std::string file = (folder / "load.json").string(), place = (folder / "sparse").string();
+  const Ran ran = zoetrope(bench("load", {"--stored", "fp16", "--folder", place, "--json", file}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(read_json(file).at("sparse"), true);
+  EXPECT_FALSE(std::filesystem::exists(folder / "sparse/transformer"));
+}
+
+struct BenchRefused : Refused {};
+
+TEST_F(BenchRefused, WhatIsNotKnownOrNotBuilt) {
+  expect(bench("steps"), "bench: \"steps\" is not known; use step, vae, attention or load");
+  for (const char* later : {"collectives", "serve"})
+    expect(bench(later), cat("bench: ", later, ": not built in this version; step, vae, attention and load are"));
+  expect({"bench", "step", "--model", toy().string(), "--runs", "0"}, "runs: 0 asked for; 1 to 1000 make sense");
+  expect(
+      {"bench", "load", "--model", "random:wan2.1-t2v-1.3b"},
+      "bench: load: random:wan2.1-t2v-1.3b has no files; --stored TYPE --folder DIR makes sparse ones in its layout");
+  expect(bench("load", {"--stored", "bf16"}), "bench: load: --stored and --folder belong together");
+  expect(bench("load", {"--part", "clip"}), cat(toy().string(), ": has no clip"));
+  expect(bench("step", {"--tuning", "t.json"}),
+         "tuning: t.json: a table is for a GPU; leave --tuning out, or use --device cuda");
+}
+
+TEST_F(BenchRefused, TuneWithoutAnythingToChooseFrom) {
+  const Words tune{"tune", "step", "--model", toy().string(), "--out", (folder / "t.json").string()};
+  expect(tune + Words{"--device", "cpu"}, "tune: device cpu has no plans to choose from; use --device cuda");
+  expect(tune, "tune: fp32 has no plans to choose from; use --dtype bf16");
+  Words other = tune;
+  other[1] = "load";
+  expect(other, "tune: \"load\" is not known; use step, vae or all");
+}
+
+}  // namespace
+}  // namespace zoetrope
