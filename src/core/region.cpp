@@ -31,16 +31,21 @@ void Region::forbid(size_t from, size_t to) const {
   if (pages_->host()) ASAN_POISON_MEMORY_REGION(pages_->base() + from, to - from);
 }
 
+void Region::commit(size_t to) {
+  if (to <= committed_) return;
+  const size_t grown = std::min(pages_->reserved(), round_up(to, pages_->grain()));
+  pages_->commit(committed_, grown);
+  forbid(committed_, grown);
+  committed_ = grown;
+}
+
+void Region::reserve(size_t bytes) { commit(std::min(limit_, used_ + std::min(bytes, limit_ - used_))); }
+
 void* Region::take(size_t bytes) {
   if (bytes > limit_ - used_)
     fail(Code::out_of_memory, "memory: ", name_, " needs ", bytes, " bytes more, has ", used_, " of ", limit_);
   const size_t from = used_, to = std::min(limit_, round_up(used_ + bytes, alignment));
-  if (to > committed_) {
-    const size_t grown = std::min(pages_->reserved(), round_up(to, pages_->grain()));
-    pages_->commit(committed_, grown);
-    forbid(committed_, grown);
-    committed_ = grown;
-  }
+  commit(to);
   allow(from, from + bytes);
   used_ = to;
   peak_ = std::max(peak_, used_);

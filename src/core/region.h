@@ -19,7 +19,8 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  void* take(size_t bytes);  // aligned; bytes may be 0
+  void* take(size_t bytes);    // aligned; bytes may be 0
+  void reserve(size_t bytes);  // pages for so much more, in one go, which is quicker than one by one
   size_t used() const { return used_; }
   size_t peak() const { return peak_; }            // most that was used since reset_peak
   size_t largest() const { return largest_; }      // most that was taken at once since reset_peak
@@ -34,6 +35,7 @@ class Region {
 
  private:
   // Under ASan: what nobody holds may not be touched, so that a tensor that outlives its scope is caught.
+  void commit(size_t to);
   void allow(size_t from, size_t to) const;
   void forbid(size_t from, size_t to) const;
 

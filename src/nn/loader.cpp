@@ -279,6 +279,10 @@ void Loader::load(bool cut) {
   const auto load = [&](Region& region) {
     std::vector<Tensor> tensors;
     Places places;
+    size_t all = 0;
+    for (const Item* item : items)
+      all += static_cast<size_t>(round_up(item->shape.size() * bytes_of(item->type), int64_t{Region::alignment}));
+    region.reserve(all);
     for (const Item* item : items) {
       tensors.push_back(c_.empty(item->shape, item->type, region));
       places.emplace_back(item, tensors.back());
