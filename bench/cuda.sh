@@ -61,7 +61,9 @@ P
   rm -rf "$program"
 fi
 step raw 70 python3 peers/cuda.py raw --ours "$OUT/ours"
-step depth 80 "$OUT/ours" depth
+step depth 120 python3 peers/cuda.py depth --ours "$OUT/ours"
+if ! grep -q '^bench | depth' "$OUT/depth.log"; then step depth_alone 80 "$OUT/ours" depth; fi
+step step 40 "$OUT/ours" step
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ -n "$sanitizer" ]; then
   step racecheck 40 env "LD_LIBRARY_PATH=$PWD:$libraries" "$sanitizer" --tool racecheck --error-exitcode 9 --print-limit 20 ./test_cuda \
@@ -86,10 +88,10 @@ if len(parts) == 3:
 if {"block", "self-attention", "products"} <= ours.keys():
     ours["block outside self-attention and products"] = ours["block"] - ours["self-attention"] - ours["products"]
 targets = {"block": "1.00", "block against raw cuDNN + cuBLASLt": "1.025", "vae": "0.40", "vae memory": "8 GiB", "block outside self-attention and products": "7 ms",
-           "depth, 768 tokens bf16 against fp32": "0.01"}
+           "depth, 768 tokens bf16 against fp32": "0.01, 1.00", "step against the sum of its ops": "1.03"}
 print(f"\n{'what':44s} {'ours':>9s} {'peer':>9s} {'ratio':>6s}  target")
 for what in ("block", "block against raw cuDNN + cuBLASLt", "block outside self-attention and products", "self-attention", "cross-attention",
-             "product qkv", "product out", "product up", "product down", "products", "vae", "vae memory", "depth, 768 tokens bf16 against fp32"):
+             "product qkv", "product out", "product up", "product down", "products", "vae", "vae memory", "depth, 768 tokens bf16 against fp32", "step against the sum of its ops"):
     a, b = ours.get(what), peer.get(what)
     print(f"{what:44s} {a if a is not None else '-':>9} {f'{b:.4g}' if b else '-':>9} {f'{a / b:.3f}' if a and b else '-':>6}  {targets.get(what, '')}")
 P

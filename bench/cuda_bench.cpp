@@ -1,8 +1,11 @@
 // Times of Wan's parts at their real sizes on one GPU, with random weights and inputs. Each timed result is checked.
-// Parts: `block`, one block of A14B (5120 wide, 40 heads, 72,000 tokens, bf16), replays of its graph, then by op;
-// `products`, its matrix products one by one; `attention`, its attentions one by one, a slice of them against a sum in
-// fp32; `vae`, the 2.1 decode of 20 latent frames to 1280x720 in bf16 and the device memory that it takes; `glue`, what
-// moves bytes in that decode, alone; `depth`, bf16 against fp32 plain operations through all 40 blocks, 768 tokens.
+// - block: one block of A14B (5120 wide, 40 heads), 72,000 tokens, bf16: replays of its graph, then by op
+// - step: a forward of 480x256, 17 frames: replays against the sum of its ops
+// - products: the block's matrix products, one by one
+// - attention: its attentions, one by one, a slice of them against a sum in fp32
+// - vae: 2.1 decode of 20 latent frames to 1280x720, bf16, and the device memory that it takes
+// - glue: what moves bytes in that decode, alone
+// - depth: bf16 against fp32 plain operations through all 40 blocks, 768 tokens; the fp32 result to FILE
 // Each line: bench | what | value | unit | remark. Exit status 1 where a check does not hold.
 #include <cuda_runtime.h>
 
@@ -10,12 +13,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 
 #include "base/error.h"
 #include "models/wan/transformer.h"
 #include "models/wan_vae/decoder.h"
 #include "nn/random.h"
+#include "op_times.h"
 #include "ops/cuda/backend.h"
 #include "ops/host.h"
 #include "ops/ops.h"
@@ -26,9 +31,7 @@ namespace {
 constexpr int64_t frames = 20, rows = 90, columns = 160;  // of the latents of 77 frames of 1280x720
 constexpr int64_t tokens = frames * rows / 2 * columns / 2, text = WanConfig::text_rows;
 
-void check(cudaError_t e) {
-  if (e != cudaSuccess) fail(Code::device, "cuda_bench: ", cudaGetErrorString(e));
-}
+using bench::check, bench::op_times, bench::Watch;
 
 void line(const std::string& what, double value, const char* unit, const std::string& remark = "") {
   std::printf("bench | %s | %.4g | %s | %s\n", what.c_str(), value, unit, remark.c_str());
@@ -59,29 +62,6 @@ struct Gpu {
     rank.pool = &pool;
     return rank;
   }
-};
-
-class Watch {
- public:
-  explicit Watch(cudaStream_t stream) : stream_(stream) {
-    check(cudaEventCreate(&from_));
-    check(cudaEventCreate(&to_));
-  }
-  ~Watch() { cudaEventDestroy(from_), cudaEventDestroy(to_); }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  void start() { check(cudaEventRecord(from_, stream_)); }
-  void stop() { check(cudaEventRecord(to_, stream_)); }
-  double ms() const {
-    float ms = 0;
-    check(cudaEventSynchronize(to_));
-    check(cudaEventElapsedTime(&ms, from_, to_));
-    return static_cast<double>(ms);
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t from_ = nullptr, to_ = nullptr;
 };
 
 // Times one of the segments, from its graph's start to its end.
@@ -203,7 +183,9 @@ std::vector<float> velocity(Gpu& g, const WanTransformer& model, const Inputs& i
 }
 
 // bf16 as it is run against fp32 with plain operations.
-void fidelity(Gpu& g, const std::string& what, const WanConfig& config, const Shape& shape) {
+// The fp32 result is written to `file`, unless that is empty: bench/peers/cuda.py compares it with the peer's.
+void fidelity(Gpu& g, const std::string& what, const WanConfig& config, const Shape& shape,
+              const std::string& file = "") {
   const Inputs in(g, shape);
   std::vector<float> result[2];
   for (const DType type : {DType::bf16, DType::f32}) {
@@ -215,6 +197,10 @@ void fidelity(Gpu& g, const std::string& what, const WanConfig& config, const Sh
     g.c.drop_weights("check");
   }
   g.rank.traits.fused_glue = true;
+  if (!file.empty())
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(result[1].data()),
+               static_cast<std::streamsize>(result[1].size() * sizeof(float)));
   line(what + " rms", rms_of(what, result[1]), "", cat(config.layers, " layers, latents ", shape));
   within(what + " bf16 against fp32", relative_l2(result[0], result[1]), 1e-2);
 }
@@ -248,16 +234,48 @@ void block(Gpu& g) {
   const Spread s = spread(all);
   line("block", s.median, "ms", range(s, all.size(), ", graph replays, 72000 tokens"));
 
-  const OpCounts counts = profiled(g, [&] {
-    Scope scope(g.c.scratch());
-    model.forward(g.c, in.latents, steps, 0, prompt);
-  });
-  print("block", counts);
-  double rest = 0;
-  for (const auto& [name, count] : counts)
-    if (name != "attention" && name != "linear") rest += count.seconds;
-  line("block glue", rest * 1e3, "ms", "all but attention and products, with patches and the last norm");
+  bench::print_ops("block", op_times(g.rank, 3, [&](Ctx& c) {
+                     Scope scope(c.scratch());
+                     model.forward(c, in.latents, steps, 0, prompt);
+                   }));
   plans(g);
+}
+
+// A step of a small video, where launches could show: 480x256, 17 frames, some blocks of A14B's width. The whole
+// forward, replayed, against the sum of what its ops take alone.
+void step(Gpu& g) {
+  WanConfig config;
+  config.layers = 8;
+  nn::Random weights(1, &g.pool);
+  const WanTransformer model(g.c, config, weights, DType::bf16);
+  const Inputs in(g, {5, 32, 60, 16});
+  const float at = 500;
+  const StepTable steps = model.steps(g.c, {&at, 1});
+  const Text prompt = model.encode_text(g.c, in.context, text);
+  const auto forward = [&](Ctx& c) {
+    Scope scope(c.scratch());
+    model.forward(c, in.latents, steps, 0, prompt);
+  };
+  Watch watch(g.stream());
+  const auto replays = [&] {
+    std::vector<double> all;
+    for (int i = -4; i < 15; ++i) {
+      watch.start();
+      forward(g.c);
+      watch.stop();
+      if (i >= 0) all.push_back(watch.ms());
+    }
+    return spread(all);
+  };
+  const Spread first = replays();
+  const OpCounts counts = op_times(g.rank, 9, forward);
+  const Spread second = replays();
+  const double replay = (first.median + second.median) / 2, ops = 1e3 * bench::seconds_of(counts);
+  bench::print_ops("step", counts);
+  line("step", replay, "ms",
+       cat(config.layers, " blocks, 2400 tokens, graph replays; medians before and after its ops ", first.median, ", ",
+           second.median));
+  line("step against the sum of its ops", replay / ops, "", "at most 1.03");
 }
 
 // ---- the libraries alone ----------------------------------------------------------------------------------------
@@ -418,18 +436,19 @@ void glue(Gpu& g) {
   }
 }
 
-void run(const std::string& what) {
+void run(const std::string& what, const std::string& file) {
   Gpu g;
   const CudaFacts facts = cuda_devices().at(0);
   std::printf("device | %s | sm_%d | driver %s | runtime %s | cublas %s | cudnn %s\n", facts.name.c_str(),
               facts.capability, facts.driver.c_str(), facts.runtime.c_str(), facts.cublas.c_str(), facts.cudnn.c_str());
   if (what == "block") return block(g);
+  if (what == "step") return step(g);
   if (what == "products") return products(g);
   if (what == "attention") return attention(g);
   if (what == "vae") return vae(g);
   if (what == "glue") return glue(g);
-  if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16});
-  fail(Code::invalid, "cuda_bench block|products|attention|vae|glue|depth");
+  if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16}, file);
+  fail(Code::invalid, "cuda_bench block|step|products|attention|vae|glue|depth [FILE]");
 }
 
 }  // namespace
@@ -437,7 +456,7 @@ void run(const std::string& what) {
 
 int main(int count, char** words) {
   try {
-    zoetrope::run(count == 2 ? words[1] : "");
+    zoetrope::run(count > 1 ? words[1] : "", count > 2 ? words[2] : "");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,14 +1,18 @@
 """What diffusers and torch take on this GPU for what bench/cuda_bench times, with cuda_bench's run in the middle.
 
-    python bench/peers/cuda.py block|raw|vae [--ours PATH/cuda_bench]
+    python bench/peers/cuda.py block|raw|vae|depth [--ours PATH/cuda_bench]
 
 Random weights and inputs of the same shapes, bf16. block: WanTransformerBlock, torch.compile, cuDNN attention (it also makes the
 prompt's keys and values, 0.1 ms, which we make once a prompt). raw: cuDNN attention and cuBLASLt products called by torch.
-vae: AutoencoderKLWan.decode. Lines: peer | what | value | unit | remark. Results are checked: finite and not constant.
+vae: AutoencoderKLWan.decode. depth: WanTransformer3DModel of A14B's width, 40 blocks, bf16 (what diffusers keeps in fp32 stays so) against itself in
+fp32, 768 tokens, weights and inputs those of cuda_bench depth, whose fp32 result must be the same. Lines: peer | what | value | unit | remark. Results are checked: finite and not constant.
 """
 import argparse
+import math
+import os
 import subprocess
 import sys
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -41,10 +45,10 @@ def timed(what, f, runs, warm=2):
     return times[len(times) // 2]
 
 
-def ours(program, part):
+def ours(program, *words):
     if program:
         torch.cuda.empty_cache()
-        subprocess.run([program, part], timeout=150, check=False)
+        subprocess.run([program, *words], timeout=150, check=False)
 
 
 def block(program):
@@ -103,11 +107,62 @@ def vae(program):
     timed("vae, again", decode, 1, 1)
 
 
+def random_tensor(key, shape, seed, device="cuda"):
+    """The values of tools/oracle/random_parameters.tensor, made on the device: 14 billion of them take a CPU minutes."""
+    import random_parameters as rule
+
+    def signed(v):
+        return v - (1 << 64) if v >> 63 else v
+
+    def shifted(z, k):  # int64 shifts keep the sign
+        return (z >> k) & ((1 << (64 - k)) - 1)
+
+    z = torch.arange(1, math.prod(shape) + 1, device=device) * signed(rule.GOLDEN) + signed(rule.fnv1a64(key) ^ ((seed * rule.GOLDEN) & rule.MASK))
+    z = (z ^ shifted(z, 30)) * signed(0xBF58476D1CE4E5B9)
+    z = (z ^ shifted(z, 27)) * signed(0x94D049BB133111EB)
+    u = shifted(z ^ shifted(z, 31), 40).float() * 2.0**-24
+    a, b = (torch.tensor(v, dtype=torch.float32, device=device) for v in rule.scale(key, shape))
+    return ((2 * u - 1) * a + b).reshape(shape)
+
+
+def relative(a, b):
+    return ((a.double() - b.double()).norm() / b.double().norm()).item()
+
+
+def depth(program):
+    from diffusers import WanTransformer3DModel
+
+    frames, rows, columns, channels = 2, 32, 48, 16
+    with tempfile.NamedTemporaryFile() as file:
+        ours(program, "depth", file.name)
+        mine = torch.frombuffer(bytearray(open(file.name, "rb").read()), dtype=torch.float32) if os.path.getsize(file.name) else None
+    with torch.device("cuda"):
+        model = WanTransformer3DModel((1, 2, 2), HEADS, C // HEADS, channels, channels, 4096, 256, FFN, 40, True, "rms_norm_across_heads", 1e-6).eval()
+    for name, p in model.named_parameters():
+        p.data = random_tensor(name, tuple(p.shape), 1)
+    x = random_tensor("shared.weight", (frames, rows, columns, channels), 11).permute(3, 0, 1, 2)[None]
+    text = random_tensor("shared.weight", (TEXT, 4096), 12)[None]
+
+    def velocity(dtype):  # [T, H, W, C] as ours
+        v = model(x.to(dtype), torch.full((1,), 500, device="cuda"), text.to(dtype), return_dict=False)[0]
+        return v[0].float().permute(1, 2, 3, 0).contiguous()
+
+    exact = velocity(torch.float32)
+    keep = model._keep_in_fp32_modules or []
+    for name, p in model.named_parameters():
+        if not any(part in name.split(".") for part in keep):
+            p.data = p.data.bfloat16()
+    line("depth, 768 tokens rms", exact.square().mean().sqrt().item(), "", f"kept in fp32: {', '.join(keep)}")
+    line("depth, 768 tokens bf16 against fp32", relative(velocity(torch.bfloat16), exact), "relative L2", "diffusers")
+    if mine is not None:
+        line("depth, 768 tokens ours in fp32 against theirs", relative(mine.reshape(exact.shape).cuda(), exact), "relative L2", "the same weights and inputs")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("block", "raw", "vae"))
+    parser.add_argument("part", choices=("block", "raw", "vae", "depth"))
     parser.add_argument("--ours", help="cuda_bench, run between two timings of the peer")
     options = parser.parse_args()
     print(f"peer | torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}", flush=True)
     with torch.no_grad():
-        {"block": block, "raw": raw, "vae": vae}[options.part](options.ours)
+        {"block": block, "raw": raw, "vae": vae, "depth": depth}[options.part](options.ours)

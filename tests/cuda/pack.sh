@@ -11,7 +11,7 @@ if [ -x "$build/bin/cuda_bench" ]; then
   mkdir -p "$out/peers"
   cp "$build/bin/cuda_bench" "$out/"
   cp "$bench/cuda.sh" "$out/bench.sh"
-  cp "$bench/peers/cuda.py" "$out/peers/"
+  cp "$bench/peers/cuda.py" "$bench/../tools/oracle/random_parameters.py" "$out/peers/"
   strip "$out/cuda_bench"
 fi
 strip "$out/test_cuda"
