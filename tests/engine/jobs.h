@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/toy.h"
 #include "io/temp_folder.h"
+#include "support/device.h"
 #include "support/words.h"
 
 namespace zoetrope {
@@ -27,6 +28,7 @@ inline std::filesystem::path toy_folder(const std::string& kind = "wan") {
 inline EngineConfig toy_config(const std::string& kind = "wan") {
   EngineConfig config;
   config.model = toy_folder(kind);
+  config.device = device::traits().device;
   config.threads = 2;
   return config;
 }

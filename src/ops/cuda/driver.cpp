@@ -6,12 +6,10 @@
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/usable.h"
 
 namespace zoetrope::cuda {
 namespace {
-
-// 13000 is 13.0
-std::string version_text(int v) { return cat(v / 1000, '.', v % 1000 / 10); }
 
 int driver_version() {
   int version = 0;
@@ -37,17 +35,11 @@ void find(const char* name, F& function) {
 }  // namespace
 
 void require_driver() {
-  const int driver = driver_version();
-  if (driver == 0)
-    fail(Code::device, "device cuda: no NVIDIA driver on this machine; install one, or use --device cpu");
-  int count = 0;
-  const cudaError_t e = cudaGetDeviceCount(&count);
-  if (e == cudaErrorInsufficientDriver)
-    fail(Code::device, "device cuda: the driver is old: it serves CUDA ", version_text(driver), ", this build needs ",
-         version_text(CUDART_VERSION), "; install a newer driver, or use --device cpu");
-  if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
-    fail(Code::device, "device cuda: the driver sees no GPU (is CUDA_VISIBLE_DEVICES set to none?); use --device cpu");
-  check(e);
+  DriverFacts facts{driver_version(), CUDART_VERSION};
+  const cudaError_t e = facts.serves == 0 ? cudaSuccess : cudaGetDeviceCount(&facts.gpus);
+  facts.too_old = e == cudaErrorInsufficientDriver;
+  if (e != cudaErrorNoDevice && !facts.too_old) check(e);
+  if (const std::string why = objection(facts); !why.empty()) fail(Code::device, why);
 }
 
 void open_device(int device) {
@@ -57,15 +49,11 @@ void open_device(int device) {
   if (device < 0 || device >= count)
     fail(Code::invalid, "device cuda: there is no GPU ", device, "; this process sees ", count);
   check(cudaSetDevice(device));
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (major < 8)
-    fail(Code::device, "device cuda: GPU ", device, " is too old: compute capability ", major, '.', minor,
-         ", 8.0 or newer is needed; use --device cpu");
-  if (!has_code())
-    fail(Code::device, "device cuda: this build has no code for GPU ", device, " (compute capability ", major, '.',
-         minor, "); configure with -DCMAKE_CUDA_ARCHITECTURES=", major, minor);
+  GpuFacts facts{device};
+  check(cudaDeviceGetAttribute(&facts.major, cudaDevAttrComputeCapabilityMajor, device));
+  check(cudaDeviceGetAttribute(&facts.minor, cudaDevAttrComputeCapabilityMinor, device));
+  facts.has_code = facts.major >= 8 && has_code();
+  if (const std::string why = objection(facts); !why.empty()) fail(Code::device, why);
 }
 
 CudaFacts facts(int device) {

@@ -11,7 +11,7 @@ Traits cuda_traits(int capability) {
           .conv_workspace = size_t{256} << 20,
           .attention_workspace = size_t{64} << 20,
           .page_grain = size_t{32} << 20,
-          .fixed_memory = size_t{1536} << 20};  // slots of two streams, code and handles of the libraries
+          .fixed_memory = size_t{1024} << 20};  // slots of two streams; handles and code of the libraries
 }
 
 }  // namespace zoetrope
