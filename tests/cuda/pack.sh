@@ -19,8 +19,9 @@ libraries() { ldd "$1" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc\.so|li
 if [ -x "$build/bin/zoetrope" ]; then  # for bench.sh, packed: oneDNN and ICU are large
   program=$(mktemp -d)
   libraries "$build/bin/zoetrope" | xargs cp -Lt "$program"
-  cp "$build/bin/zoetrope" "$program/"
-  strip "$program/zoetrope"
+  for name in zoetrope test_cuda_engine; do
+    if [ -x "$build/bin/$name" ]; then cp "$build/bin/$name" "$program/" && strip "$program/$name"; fi
+  done
   tar -C "$program" -c . | xz -T0 -6 >"$out/program.tar.xz"
   rm -r "$program"
 fi
