@@ -157,6 +157,29 @@ TEST(Models, ADryForwardCountsTheWorkOfTheLargestModel) {
   EXPECT_LE(resident_bytes() - before, 64 << 20);
 }
 
+// What depends on the prompt is made by encode_text, once for each block; a forward has six products a block and none
+// of the text's keys and values. Residual updates and the norms behind them are one pass each.
+TEST(Models, AForwardMakesNoKeysOfTheText) {
+  DryCtx dry;
+  Ctx& c = dry.c;
+  const WanConfig config = wan_config(model_preset("wan2.2-t2v-a14b").config("transformer/config.json"));
+  const WanTransformer model(c, config, dry.weights, DType::bf16);
+  const StepTable steps = model.steps(c, std::vector<float>(40, 500.0f));
+  const auto calls = [&](std::string_view op) { return c.counts().contains(op) ? c.counts().at(op).calls : 0; };
+  c.counts().clear();
+  const Text text = model.encode_text(c, c.empty({512, 4096}, DType::bf16, c.request()), 30);
+  EXPECT_EQ(calls("linear"), 2 + config.layers);
+  EXPECT_EQ(calls("norm_rope"), config.layers);
+  const Tensor latents = c.empty({5, 32, 60, 16}, DType::f32, c.request());
+  c.counts().clear();
+  for (const int64_t step : {1, 2}) {
+    model.forward(c, latents, steps, step - 1, text);
+    EXPECT_EQ(calls("linear"), step * (6 * config.layers + 2));
+    EXPECT_EQ(calls("norm_rope"), step * 3 * config.layers);
+    EXPECT_EQ(calls("attention"), step * 2 * config.layers);
+  }
+}
+
 TEST(Models, ADryDecodeCountsTheWorkOfTheVae) {
   DryCtx dry;
   Ctx& c = dry.c;
