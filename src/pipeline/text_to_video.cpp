@@ -39,6 +39,10 @@ constexpr std::array component_of{"transformer", "transformer_2"};
 
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
+// Pages that an earlier stage or job took and nobody uses any more: steps need scratch, the decoder its history, and
+// both at once would be gigabytes more.
+void give_back_pages(Ctx& c) { c.request().trim(), c.scratch().trim(); }
+
 }  // namespace
 
 struct TextToVideo::Run {
@@ -147,7 +151,6 @@ void TextToVideo::encode_text(Run& run) {
   if (asked && residency_ != Residency::all) {
     together(c, mesh_.world(), [&] {
       for (size_t i = 0; i < experts() && !keeps_experts(); ++i) drop_expert(c, i);
-      c.request().trim(), c.scratch().trim();
     });
     together(c, mesh_.world(), [&] { text_.load(c); });
   }
@@ -272,6 +275,7 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   run.prompts.resize(static_cast<size_t>(run.guidance.streams()));
   run.shares = shares(run);
   Timings& timings = run.facts.timings;
+  give_back_pages(c);
 
   Stopwatch watch;
   hooks.report({Stage::text_encode, 0, 0, 0});
@@ -293,6 +297,7 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   timings.denoise = watch.seconds();
 
   watch = {};
+  give_back_pages(c);
   in_stage(Stage::vae_decode, [&] { decode_->run(c, request, solver->latents(), hooks, sink); });
   run.note_memory(Stage::vae_decode);
   timings.vae_decode = watch.seconds();
