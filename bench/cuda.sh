@@ -72,6 +72,19 @@ if [ -n "$sanitizer" ]; then
 fi
 rm -f "$OUT/ours"
 cat "$OUT"/*.log | grep -aE '^(bench|peer|plan|device) ?\|' >"$OUT/bench_lines.txt"
+python3 - "$OUT" <<'P'  # for bench/history
+import datetime, json, sys
+rows = []
+for text in open(sys.argv[1] + "/bench_lines.txt", errors="replace"):
+    who, what, *rest = [part.strip() for part in text.split("|")]
+    if who in ("bench", "peer"):
+        value, unit, note = (rest + ["", "", ""])[:3]
+        rows.append({"who": who, "what": what, "value": float(value or 0), "unit": unit, "note": note} if rest else {"who": who, "what": what})
+    elif who == "device":
+        rows.append({"who": who, "what": text.strip()})
+day = datetime.date.today().isoformat()
+json.dump({"date": day, "command": "bench/cuda.sh", "rows": rows}, open(f"{sys.argv[1]}/cuda-{day}.json", "w"), indent=1)
+P
 grep -hE '^bench \| .*(profile|relative L2|failed|memory|glue)' "$OUT/bench_lines.txt"
 python3 - "$OUT/bench_lines.txt" <<'P'
 import sys

@@ -9,6 +9,7 @@
 #include "engine/jobs.h"
 #include "models/source.h"
 #include "ops/cpu/backend.h"
+#include "ops/cuda/backend.h"
 #include "pipeline/facts.h"
 
 namespace zoetrope {
@@ -327,6 +328,24 @@ TEST(DryRuns, AreTheSameAsNewOnes) {
   EXPECT_EQ(kept.memory.total(), fresh.memory.total());
   EXPECT_EQ(kept.forward_flops, fresh.forward_flops);
   EXPECT_EQ(kept.total_flops, fresh.total_flops);
+}
+
+// What the cards of docs/performance.md must hold: 1280x720, 81 frames, bf16, pages and what lies beside the regions.
+TEST(DryRuns, OfTheReleasedModelFitItsCards) {
+  Pool pool(1);
+  const ModelSource source = open_random_model("wan2.2-t2v-a14b", 0, &pool);
+  Ask ask;
+  ask.prompt = "a cat", ask.width = 1280, ask.height = 720, ask.num_frames = 81, ask.steps = 2, ask.flow_shift = 3;
+  const Request request = resolve(ask, model_info(source), 0);
+  const auto gibibytes = [&](Residency residency) {
+    const Cost cost = dry_run({source, cuda_traits(90), DType::bf16, DType::bf16}, request, {}, residency);
+    return static_cast<double>(most_at_once(cost.stages) + cost.fixed) / (1 << 30);
+  };
+  EXPECT_LE(gibibytes(Residency::all), 78);
+  EXPECT_LE(gibibytes(Residency::text_encoder_leaves), 68);
+  EXPECT_LE(gibibytes(Residency::one_expert), 40);
+  for (const Residency r : {Residency::all, Residency::text_encoder_leaves, Residency::one_expert})
+    RecordProperty(name(r), std::to_string(gibibytes(r)));
 }
 
 TEST(DryRuns, OfAnEngineServeItsLaterJobs) {
