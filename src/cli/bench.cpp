@@ -144,6 +144,9 @@ LoadBench load_options(const Options& o) {
 int bench(const Options& o, const World& world) {
   check_what(o.what);
   require(o.runs >= 1 && o.runs <= 1000, "runs: ", o.runs, " asked for; 1 to 1000 make sense");
+  require(o.stored.empty() || o.stored == "fp32" || o.stored == "bf16" || o.stored == "fp16", "stored: \"", o.stored,
+          "\" is not known; use fp32, bf16 or fp16");
+  if (!o.json.empty()) const AtomicFile probe(o.json);  // now, rather than after minutes
   const Signals signals;
   BenchRank rank(parse_device(o.device), o.threads, o.tuning);
   const ModelSource source = open_model(o.model, world.hub, &rank.pool);

@@ -51,11 +51,19 @@ TEST(Bench, ASparseCheckpointHasTheSameShapesAndGoesAway) {
 
 struct BenchRefused : Refused {};
 
+TEST_F(BenchRefused, AFileThatCannotBeWrittenBeforeAnythingIsMeasured) {
+  const Ran ran = zoetrope(bench("vae", {"--json", (folder / "none/x.json").string()}));
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find("none/x.json"), std::string::npos) << ran.err;
+}
+
 TEST_F(BenchRefused, WhatIsNotKnownOrNotBuilt) {
   expect(bench("steps"), "bench: \"steps\" is not known; use step, vae, attention or load");
   for (const char* later : {"collectives", "serve"})
     expect(bench(later), cat("bench: ", later, ": not built in this version; step, vae, attention and load are"));
   expect({"bench", "step", "--model", toy().string(), "--runs", "0"}, "runs: 0 asked for; 1 to 1000 make sense");
+  expect(bench("load", {"--stored", "fp8", "--folder", "w"}), "stored: \"fp8\" is not known; use fp32, bf16 or fp16");
   expect(
       {"bench", "load", "--model", "random:wan2.1-t2v-1.3b"},
       "bench: load: random:wan2.1-t2v-1.3b has no files; --stored TYPE --folder DIR makes sparse ones in its layout");
