@@ -40,8 +40,11 @@ constexpr std::array component_of{"transformer", "transformer_2"};
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
 // Pages that an earlier stage or job took and nobody uses any more: steps need scratch, the decoder its history, and
-// both at once would be gigabytes more.
-void give_back_pages(Ctx& c) { c.request().trim(), c.scratch().trim(); }
+// both at once would be gigabytes more. A recording works in pages that it does not take, so recordings go, too.
+void give_back_pages(Ctx& c) {
+  if (c.rank().segments) c.rank().segments->clear();
+  c.request().trim(), c.scratch().trim();
+}
 
 }  // namespace
 

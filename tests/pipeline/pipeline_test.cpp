@@ -161,6 +161,37 @@ TEST(Pipeline, LeavesNoTraceInMemory) {
   EXPECT_EQ(toy.cpu.c.scratch().used(), 0u);
 }
 
+// A replay takes no memory, so what it works in must be where its recording had it: recordings go with the pages.
+TEST(Pipeline, RecordingsDoNotOutliveThePagesTheyWorkIn) {
+  struct Recordings : Segments {
+    int kept = 0;
+    void run(Ctx&, std::string_view, const std::function<void()>& body) override { body(), ++kept; }
+    void clear() override { kept = 0; }
+  };
+  Toy toy("wan");
+  auto recordings = std::make_unique<Recordings>();
+  const Recordings& seen = *recordings;
+  toy.cpu.rank.segments = std::move(recordings);
+  int began = 0, decoded = 0;
+  const auto look = [&](const Progress& now) {
+    if (now.stage == Stage::text_encode && now.done == 0) {
+      EXPECT_EQ(toy.cpu.c.scratch().committed(), 0u);
+      EXPECT_EQ(seen.kept, 0);
+      ++began;
+    }
+    if (now.stage == Stage::vae_decode) {
+      EXPECT_EQ(seen.kept, 0);
+      ++decoded;
+    }
+    if (now.stage == Stage::denoise && now.done > 0) {
+      EXPECT_GT(seen.kept, 0);
+    }
+  };
+  for (int job = 0; job < 2; ++job) toy.run(toy.request({}), {{}, look});
+  EXPECT_EQ(began, 2);
+  EXPECT_GT(decoded, 0);
+}
+
 // Public report: scales swapped between tools. The first is the high-noise expert's, and the first steps are its own.
 TEST(Pipeline, GivesTheFirstScaleToTheHighNoiseExpert) {
   Toy toy("wan-a14b");
