@@ -54,8 +54,12 @@ void Job::end(JobState state, Json report, std::exception_ptr error) {
 Json Job::wait() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return state_ != JobState::queued && state_ != JobState::running; });
-  if (error_) std::rethrow_exception(error_);
-  return report_;
+  if (!error_) return report_;
+  try {
+    std::rethrow_exception(error_);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what());  // one of the waiter's own: the job's may go in another thread
+  }
 }
 
 }  // namespace zoetrope
