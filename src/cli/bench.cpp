@@ -130,13 +130,16 @@ void check_what(const std::string& what) {
   fail(Code::invalid, "bench: \"", what, "\" is not known; use step, vae, attention or load");
 }
 
+std::optional<DType> stored_type(const Options& o) {
+  if (o.stored.empty()) return std::nullopt;
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    if (o.stored == name(type)) return type;
+  fail(Code::invalid, "stored: \"", o.stored, "\" is not known; use fp32, bf16 or fp16");
+}
+
 LoadBench load_options(const Options& o) {
-  LoadBench what{o.part, o.types.dtype(), std::nullopt, o.folder, o.runs};
+  LoadBench what{o.part, o.types.dtype(), stored_type(o), o.folder, o.runs};
   if (o.part == "vae") what.dtype = o.types.vae_dtype();
-  if (o.stored == "fp16")
-    what.stored = DType::f16;
-  else if (!o.stored.empty())
-    what.stored = parse_dtype(o.stored);
   require(o.stored.empty() == o.folder.empty(), "bench: load: --stored and --folder belong together");
   return what;
 }
@@ -144,8 +147,7 @@ LoadBench load_options(const Options& o) {
 int bench(const Options& o, const World& world) {
   check_what(o.what);
   require(o.runs >= 1 && o.runs <= 1000, "runs: ", o.runs, " asked for; 1 to 1000 make sense");
-  require(o.stored.empty() || o.stored == "fp32" || o.stored == "bf16" || o.stored == "fp16", "stored: \"", o.stored,
-          "\" is not known; use fp32, bf16 or fp16");
+  stored_type(o);                                       // known, or refused before anything is measured
   if (!o.json.empty()) const AtomicFile probe(o.json);  // now, rather than after minutes
   const Signals signals;
   BenchRank rank(parse_device(o.device), o.threads, o.tuning);

@@ -5,6 +5,7 @@
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/fast_attention.h"
 #include "ops/cuda/hopper_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/stream.h"
@@ -41,15 +42,10 @@ CUtensorMap described(const Driver& driver, const Heads& x, int64_t tokens, cuui
   return map;
 }
 
-// 16-byte pieces, and rows apart.
-bool fetchable(const Heads& x) {
-  const auto start = reinterpret_cast<uintptr_t>(x.buf.data<bf16>() + x.at);
-  return start % 16 == 0 && x.row % 8 == 0 && (x.tokens == 1 || x.row >= x.heads * x.width);
-}
-
 bool for_hopper(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
-  return q.dtype() == DType::bf16 && q.width == 128 && !options.causal && !options.relative_bias.defined() &&
-         options.scale > 0 && fetchable(q) && fetchable(k) && fetchable(v);
+  const auto rows_apart = [](const Heads& x) { return x.tokens == 1 || x.row >= x.heads * x.width; };
+  return q.width == 128 && options.scale > 0 && is_plain_bf16(q, k, v, options) && rows_apart(q) && rows_apart(k) &&
+         rows_apart(v);
 }
 
 }  // namespace

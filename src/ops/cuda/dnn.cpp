@@ -1,5 +1,6 @@
 // The one file that sees cuDNN's frontend.
 #include "ops/cuda/dnn.h"
+#include "ops/cuda/fast_attention.h"
 
 #include <cudnn.h>
 #include <cudnn_frontend.h>
@@ -123,7 +124,6 @@ std::vector<std::string> Dnn::plans() const {
 namespace {
 
 const void* start(const Heads& x) { return x.buf.data<bf16>() + x.at; }
-bool reachable(const Heads& x) { return reinterpret_cast<uintptr_t>(start(x)) % 16 == 0 && x.row % 8 == 0; }
 
 std::string attention_key(const Heads& q, const Heads& k, const Heads& v, float scale) {
   return cat("attention ", q.tokens, 'x', k.tokens, ' ', q.heads, '/', k.heads, " heads of ", q.width, " rows ", q.row,
@@ -146,8 +146,7 @@ TensorPtr length(Graph& graph, const char* name, int64_t uid) {
 }  // namespace
 
 bool Dnn::attends(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
-  return q.dtype() == DType::bf16 && (q.width == 64 || q.width == 128) && !options.causal &&
-         !options.relative_bias.defined() && reachable(q) && reachable(k) && reachable(v);
+  return (q.width == 64 || q.width == 128) && is_plain_bf16(q, k, v, options);
 }
 
 Dnn::Plan Dnn::build_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale) {

@@ -176,10 +176,15 @@ class Queries {  // 64 of them, by a warpgroup
     if (j + 1 == count) free(t_.q_empty);
   }
 
-  __device__ void begin_scores(int j) {
+  // Where tile j of a ring lies, once it is there.
+  __device__ unsigned arrived(const unsigned char (&ring)[stages][key_tile], hopper::Barrier (&full)[stages], int j) {
     const int n = before_ + j;
-    hopper::wait(t_.k_full[n % stages], n / stages & 1);
-    const unsigned k = hopper::shared_address(t_.k[n % stages]);
+    hopper::wait(full[n % stages], n / stages & 1);
+    return hopper::shared_address(ring[n % stages]);
+  }
+
+  __device__ void begin_scores(int j) {
+    const unsigned k = arrived(t_.k, t_.k_full, j);
     hopper::products_begin();
 #pragma unroll
     for (int i = 0; i < width / 16; ++i) {
@@ -190,9 +195,7 @@ class Queries {  // 64 of them, by a warpgroup
   }
 
   __device__ void begin_values(int j) {
-    const int n = before_ + j;
-    hopper::wait(t_.v_full[n % stages], n / stages & 1);
-    const unsigned v = hopper::shared_address(t_.v[n % stages]);
+    const unsigned v = arrived(t_.v, t_.v_full, j);
     hopper::products_begin();
 #pragma unroll
     for (int i = 0; i < keys_a_tile / 16; ++i) hopper::product(out_, p_[i], hopper::operand(v + i * 2048, key_panel));

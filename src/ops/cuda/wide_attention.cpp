@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/fast_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/stream.h"
 
@@ -42,11 +43,7 @@ struct Tile {
 }  // namespace
 
 bool is_wide(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
-  const auto reachable = [](const Heads& x) {
-    return reinterpret_cast<uintptr_t>(x.buf.data<bf16>() + x.at) % 16 == 0 && x.row % 8 == 0;
-  };
-  return q.dtype() == DType::bf16 && q.width > 128 && q.width % 8 == 0 && !options.causal &&
-         !options.relative_bias.defined() && reachable(q) && reachable(k) && reachable(v);
+  return q.width > 128 && q.width % 8 == 0 && is_plain_bf16(q, k, v, options);
 }
 
 void CudaBackend::wide_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale,
