@@ -43,6 +43,8 @@ void Job::cancel() {
 }
 
 void Job::end(JobState state, Json report, std::exception_ptr error) {
+  // A progress that holds its own job would keep both for ever. A local: it outlives the last look at a member.
+  const std::function<void(const Progress&)> last = std::exchange(progress_, nullptr);
   output_.reset();  // a partial file goes before anybody hears that the job ended
   {
     const std::lock_guard lock(mutex_);

@@ -86,6 +86,20 @@ TEST(Queue, LosesNothingToBadRequests) {
   EXPECT_EQ(hash, fresh_hash(toy_config(), small_ask()));
 }
 
+TEST(Queue, KeepsNoJobThatItsOwnProgressHolds) {
+  Engine engine(toy_config());
+  std::promise<std::shared_ptr<Job>> made;
+  auto self = made.get_future().share();
+  auto job = engine.submit(small_ask(), std::make_unique<Kept>(), [self](const Progress&) { self.get(); });
+  made.set_value(job);
+  self = {};
+  job->wait();
+  const std::weak_ptr<Job> ended = job;
+  made = {}, job = nullptr;
+  engine.submit(small_ask(), std::make_unique<Kept>())->wait();  // by now the engine is through with the first
+  EXPECT_EQ(ended.lock(), nullptr);
+}
+
 TEST(Queue, EndsItsJobsWhenTheEngineGoes) {
   Gate gate;
   std::shared_ptr<Job> running, waiting;
