@@ -23,8 +23,6 @@ bool for_library(const Tensor& x, const Tensor& w) {
   return x.dtype() == DType::bf16 && x.dim(3) % 8 == 0 && aligned(x) && aligned(w);
 }
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 // Frames [first, first + frames) of a picture, of each the rows [row, row + rows).
 struct Part {
   int64_t first, frames, row, rows;
@@ -144,7 +142,7 @@ class Conv {
       const int64_t count = std::min(most, pixels - from);
       std::byte* at = work_ + Dnn::workspace;
       const Tensor sums(at, {count, outputs}, DType::f32);
-      at += (sums.bytes() + 255) / 256 * 256;
+      at += round_up(sums.bytes(), 256);
       Tensor inputs(at, {count, depth}, x_.dtype());
       if (pixelwise(w_, o_))
         inputs = x_.view({pixels, depth}).rows(from, from + count);

@@ -11,8 +11,6 @@
 namespace zoetrope::cuda {
 namespace {
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 Matrix rows_of(const Heads& x, int64_t head, int64_t from, int64_t count) {
   return {x.buf.data<bf16>() + x.at + from * x.row + head * x.width, count, x.width, x.row, DType::bf16};
 }
