@@ -6,7 +6,7 @@
   sass_hazards.py --self-check  this tool against a few lines of machine code whose answers are known
 
 Instructions of fixed latency have no interlock: the assembler writes into each how many cycles to wait before the next.
-ptxas 13.0 loses a wait where a second, predicated instruction writes the same register (docs/decisions/0113). From each
+ptxas 13.0 can lose a wait where a second, predicated instruction writes the same register (docs/decisions/0113). From each
 instruction of WATCHED this follows the code, both ways at a branch that may be taken, and adds up those waits until its
 registers are read or surely written anew. A predicated write leaves the first value in place unless its predicate
 holds, so the search goes on behind it; a read under that same predicate sees the later value and does not count.
@@ -153,7 +153,8 @@ def files(paths):
     for path in paths:
         if os.path.isdir(path):
             for folder, _, names in os.walk(path):
-                yield from sorted(os.path.join(folder, n) for n in names if n.endswith((".cubin", ".cu.o")))
+                ours = (n for n in names if n.endswith((".cubin", ".cu.o")) and "CompilerId" not in folder)
+                yield from sorted(os.path.join(folder, n) for n in ours)
         else:
             yield path
 
