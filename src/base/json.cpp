@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
@@ -128,6 +129,8 @@ Json parse_yaml(std::string_view text, std::string_view where) {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
     require(documents.size() <= 1, where, ": holds ", documents.size(), " YAML documents; one is expected");
     return documents.empty() ? Json() : yaml_to_json(documents[0], where, 0);
+  } catch (const YAML::DeepRecursion&) {
+    fail(Code::invalid, where, ": nested deeper than ", max_depth, " levels");
   } catch (const YAML::Exception& error) {
     fail(Code::invalid, where, ": line ", error.mark.line + 1, ": ", error.msg);
   }

@@ -77,7 +77,7 @@ void RankPlan::apply(EngineConfig& config) const {
   if (settings->memory_limit_gib) config.memory_limit = int64_t{*settings->memory_limit_gib} << 30;
   if (settings->attention_backend != "AUTO")
     config.notes.push_back(cat("attention_config.backend ", settings->attention_backend,
-                               ": this build has one kernel of attention, that of the CPU, and takes it"));
+                               ": attention is chosen by device and type in this build, as AUTO does"));
   if (settings->skip_warmup) return;
   config.resolutions = settings->resolutions;
   config.num_frames = settings->num_frames;

@@ -10,7 +10,7 @@
 namespace zoetrope {
 namespace {
 
-constexpr int most = 1024;  // ranks of an axis
+constexpr int most = 1024;  // ranks, of an axis and of all together
 
 // A row: the key, what it takes, and how a value gets into Settings. `at` is the dotted key, for messages.
 struct Key {
@@ -116,7 +116,17 @@ const Key keys[] = {
   std::vector<std::string_view> known;  // groups for a group, keys for a key
   for (const std::string_view name : std::views::transform(keys, &Key::name))
     known.push_back(at.find('.') == std::string::npos ? name.substr(0, name.find('.')) : name);
-  fail(Code::invalid, where, ": key \"", at, "\" is not known; the nearest known one is \"", nearest(at, known), "\"");
+  const std::string like = nearest(at, known, at.size() / 2);
+  fail(Code::invalid, where, ": key \"", at, "\" is not known; ",
+       like.empty() ? "docs/settings.md has them all" : cat("the nearest known one is \"", like, '"'));
+}
+
+// Degrees are at most `most` each, so that six of them fit.
+void check_world(const Settings& s) {
+  int64_t ranks = 1;
+  for (const int degree : {s.cfg_size, s.tp_size, s.ring_size, s.attn2d_size[0], s.attn2d_size[1], s.ulysses_size})
+    ranks *= degree;
+  require(ranks <= most, "parallel_config: its sizes multiply to ", ranks, " ranks; at most ", most, " make sense");
 }
 
 const Key* find(const std::string& at) {
@@ -133,7 +143,7 @@ bool is_group(const std::string& at) {
 Settings parse_settings(const Json& tree, std::string_view where) {
   Settings settings;
   if (tree.is_null()) return settings;  // an empty file
-  require(tree.is_object(), where, ": not a table of settings");
+  require(tree.is_object(), where, ": not a table of settings, as `parallel_config: {cfg_size: 2}` is one");
   for (const auto& [name, value] : tree.items()) {
     if (const Key* key = find(name)) {
       key->set(settings, value, name);
@@ -148,6 +158,7 @@ Settings parse_settings(const Json& tree, std::string_view where) {
       key->set(settings, inner_value, at);
     }
   }
+  check_world(settings);
   return settings;
 }
 

@@ -65,7 +65,7 @@ TEST_F(Ranks, AreLaidOutByAFile) {
 TEST_F(Ranks, SayWhichKernelOfAttentionIsTaken) {
   const std::string file = config("attention_config: {backend: FA4}");
   EXPECT_EQ(report_of({"--config", file}).at("warnings").at(0),
-            "attention_config.backend FA4: this build has one kernel of attention, that of the CPU, and takes it");
+            "attention_config.backend FA4: attention is chosen by device and type in this build, as AUTO does");
 }
 
 TEST_F(Ranks, OfShippedLayoutsWork) {

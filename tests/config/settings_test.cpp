@@ -49,7 +49,10 @@ TEST(Settings, RefuseByTheirWords) {
             "attention_config.backend: \"FA5\" is not one of AUTO|CUDNN|FA4|VANILLA");
   EXPECT_EQ(refused("parallel_config: 3"), "c.yml: parallel_config is not a table");
   EXPECT_EQ(refused("quant_config: {algo: fp8}"), "quant_config: not built in this version; leave it out");
-  EXPECT_EQ(refused("- 1"), "c.yml: not a table of settings");
+  EXPECT_EQ(refused("- 1"), "c.yml: not a table of settings, as `parallel_config: {cfg_size: 2}` is one");
+  EXPECT_EQ(refused("<<: {}"), "c.yml: key \"<<\" is not known; docs/settings.md has them all");
+  EXPECT_EQ(refused("parallel_config: {cfg_size: 1024, tp_size: 1024, ulysses_size: 1024, ring_size: 1024}"),
+            "parallel_config: its sizes multiply to 1099511627776 ranks; at most 1024 make sense");
 }
 
 // The pages are printed from the tables; `test_config --gtest_filter=Docs.*` shows what to put there when they differ.

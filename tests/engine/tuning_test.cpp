@@ -54,6 +54,14 @@ TEST(Tuning, TheNearestNumberOfRowsIsTakenButNotOneThatIsFar) {
   EXPECT_EQ(t.find(ConvolutionPlan{"96 to 3", 6, 700, 1280, {}, 0, 0}), nullptr);
 }
 
+TEST(Tuning, SizesThatNoIntegerHoldsTheProductOfAreMerelyFar) {
+  TuningTable t = table();
+  constexpr int64_t most = int64_t{1} << 40;
+  t.convolutions = {{"96 to 96", most, most, most, "far", 10, 12}, {"96 to 96", 3, 90, 160, "near", 10, 12}};
+  const TuningTable read = TuningTable::parse(t.text(), "t.json");
+  EXPECT_EQ(read.find(ConvolutionPlan{"96 to 96", 3, 90, 160, {}, 0, 0})->plan, "near");
+}
+
 TEST(Tuning, FilesThatAreNoTableAreRefusedByTheirWords) {
   const auto refused = [](const std::string& text) { return words([&] { TuningTable::parse(text, "t.json"); }); };
   Json good = parse_json(table().text(), "");

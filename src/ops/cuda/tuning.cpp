@@ -161,7 +161,9 @@ const ProductPlan* TuningTable::find(const ProductPlan& like) const {
 
 const ConvolutionPlan* TuningTable::find(const ConvolutionPlan& like) const {
   const ConvolutionPlan* best = nullptr;
-  const auto pixels = [](const ConvolutionPlan& p) { return static_cast<double>(p.frames * p.rows * p.columns); };
+  const auto pixels = [](const ConvolutionPlan& p) {  // a table's sizes may be too large to multiply as integers
+    return static_cast<double>(p.frames) * static_cast<double>(p.rows) * static_cast<double>(p.columns);
+  };
   const auto off = [&](const ConvolutionPlan& p) { return apart(pixels(p), pixels(like)); };
   for (const ConvolutionPlan& p : convolutions)
     if (p.kind == like.kind && (!best || off(p) < off(*best))) best = &p;
