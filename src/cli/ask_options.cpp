@@ -22,9 +22,10 @@ void set_size(Ask& ask, const std::string& size) {
 
 }  // namespace
 
-void AskOptions::add(CLI::App& command) {
+void AskOptions::add(CLI::App& command, std::initializer_list<std::string_view> only) {
   command.add_option("--size", size_, "width and height in one, such as 832x480")->type_name("WxH");
   for (const Field& field : request_fields()) {
+    if (only.size() > 0 && std::ranges::find(only, field.name) == only.end()) continue;
     std::string option = cat("--", field.name);
     std::ranges::replace(option, '_', '-');
     std::string values = field.choices ? field.choices : "";

@@ -1,8 +1,10 @@
 // The options of a request, made from the table of fields.
 #pragma once
 #include <CLI/App.hpp>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "config/request.h"
 
@@ -11,7 +13,8 @@ namespace zoetrope::cli {
 // Keeps what was typed until ask() turns it into a request; must outlive the parse.
 class AskOptions {
  public:
-  void add(CLI::App& command);
+  // Of all fields, or of those that are named.
+  void add(CLI::App& command, std::initializer_list<std::string_view> only = {});
   Ask ask() const;  // Error names the option
 
  private:

@@ -140,18 +140,51 @@ std::optional<DType> stored_type(const Options& o) {
 LoadBench load_options(const Options& o) {
   LoadBench what{o.part, o.types.dtype(), stored_type(o), o.folder, o.runs};
   if (o.part == "vae") what.dtype = o.types.vae_dtype();
-  require(o.stored.empty() == o.folder.empty(), "bench: load: --stored and --folder belong together");
   return what;
 }
 
-int bench(const Options& o, const World& world) {
+// What would be ignored is refused, and what is wrong before anything is measured.
+void check_options(const Options& o) {
   check_what(o.what);
   require(o.runs >= 1 && o.runs <= 1000, "runs: ", o.runs, " asked for; 1 to 1000 make sense");
-  stored_type(o);                                       // known, or refused before anything is measured
+  o.types.dtype(), o.types.vae_dtype(), stored_type(o);
+  const bool load = o.what == "load";
+  for (const auto& [option, value] : {std::pair("--stored", o.stored), {"--folder", o.folder}})
+    require(load || value.empty(), "bench: ", o.what, ": ", option, " is for `bench load`; leave it out");
+  require(!load || !o.profile, "bench: load: runs no ops to show; leave --profile out");
+  require(o.stored.empty() == o.folder.empty(), "bench: load: --stored and --folder belong together");
   if (!o.json.empty()) const AtomicFile probe(o.json);  // now, rather than after minutes
+}
+
+// Of a model with `part` in it: whether it is one to time so.
+void check_timed_part(const std::string& what, const std::string& part, const ModelSource& source) {
+  const bool transformer = part.starts_with("transformer");
+  if (what == "vae")
+    require(part == "transformer" || part == "vae", "bench: vae: --part ", part, " is not the VAE; leave it out");
+  else if (what != "load" && source.has(part))
+    require(transformer, what, ": --part ", part, " is no transformer; transformer and transformer_2 are");
+  const std::string used = what == "vae" ? what : part;
+  check_part(used, source.at(used));
+}
+
+OrderedJson bench_size(BenchRank& rank, const Options& o, const ModelSource& source) try {
+  const Request request = resolve(o.ask.ask(), model_info(source), 0);
+  OrderedJson json{{"size", cat(request.width, 'x', request.height)}, {"num_frames", request.num_frames}};
+  json.update(o.what == "step"  ? bench_step(rank, o, source, request)
+              : o.what == "vae" ? bench_vae(rank, o, source, request)
+                                : bench_attention(rank, o, source, request));
+  return json;
+} catch (const Error& error) {
+  if (error.code() != Code::out_of_memory) throw;
+  fail(error.code(), error.what(), "; a smaller --size, fewer --num-frames or --dtype bf16 needs less");
+}
+
+int bench(const Options& o, const World& world) {
+  check_options(o);
   const Signals signals;
   BenchRank rank(parse_device(o.device), o.threads, o.tuning);
   const ModelSource source = open_model(o.model, world.hub, &rank.pool);
+  check_timed_part(o.what, o.part, source);
   const StopScope stoppable(rank.rank, signals.token());
   OrderedJson json{{"bench", o.what}, {"model", source.name}};
   json.update(rank.facts());
@@ -160,11 +193,7 @@ int bench(const Options& o, const World& world) {
     json.update(bench_load(rank, source, load_options(o), signals.token()));
     print_load(json);
   } else {
-    const Request request = resolve(o.ask.ask(), model_info(source), 0);
-    json.update({{"size", cat(request.width, 'x', request.height)}, {"num_frames", request.num_frames}});
-    json.update(o.what == "step"  ? bench_step(rank, o, source, request)
-                : o.what == "vae" ? bench_vae(rank, o, source, request)
-                                  : bench_attention(rank, o, source, request));
+    json.update(bench_size(rank, o, source));
     print_work(o.what, json);
   }
   if (rank.on_cuda())
@@ -205,6 +234,7 @@ int tune(const Options& o, const World& world) {
   const Signals signals;
   BenchRank rank(DeviceKind::cuda, o.threads, o.tuning);
   const ModelSource source = open_model(o.model, world.hub, &rank.pool);
+  check_timed_part("step", o.part, source);
   const Request request = resolve(o.ask.ask(), model_info(source), 0);
   const StopScope stoppable(rank.rank, signals.token());
   rank.rank.segments.reset();  // plans are chosen while ops run, which no recording allows
@@ -219,17 +249,15 @@ int tune(const Options& o, const World& world) {
   return 0;
 }
 
-void add_common(CLI::App& command, Options& o) {
+void add_common(CLI::App& command, Options& o, const char* parts) {
   command.add_option("--model", o.model, model_help())->type_name("MODEL")->required();
-  command.add_option("--part", o.part, "of the model: transformer, transformer_2; load: text_encoder and vae, too")
-      ->type_name("PART")
-      ->capture_default_str();
+  command.add_option("--part", o.part, parts)->type_name("PART")->capture_default_str();
   command.add_option("--device", o.device, "where to run")->type_name("cpu|cuda")->capture_default_str();
   o.types.add(command);
   command.add_option("--threads", o.threads, "CPU threads; 0, the default: all of the machine")->type_name("N");
   command.add_option("--tuning", o.tuning, "table of `zoetrope tune`; default: the one that ships for this GPU")
       ->type_name("FILE");
-  o.ask.add(command);
+  o.ask.add(command, {"width", "height", "num_frames", "frames_policy", "guidance_scale", "recipe", "preset"});
 }
 
 }  // namespace
@@ -238,12 +266,13 @@ void add_bench(CLI::App& app, const World& world, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "time a part of the work; each timing checks its result");
   command->add_option("what", o->what, "step, vae, attention or load")->required()->type_name("WHAT");
-  add_common(*command, *o);
+  add_common(*command, *o, "of the model: transformer, transformer_2; load: text_encoder and vae, too");
   command->add_option("--runs", o->runs, "timed ones, behind one to warm up")->type_name("N")->capture_default_str();
   command->add_flag("--profile", o->profile, "every op: time, share, how near the device's peak");
   command->add_option("--stored", o->stored, "load: make a sparse checkpoint of this type and read that")
       ->type_name("fp32|bf16|fp16");
-  command->add_option("--folder", o->folder, "load: where to make it; it is removed at the end")->type_name("DIR");
+  command->add_option("--folder", o->folder, "load: where to make it; what was made is removed at the end")
+      ->type_name("DIR");
   command->add_option("--json", o->json, "write what was measured as JSON")->type_name("FILE");
   command->footer(
       "Median and spread of the runs; an error where a result is not finite or has other bits than the first.\n"
@@ -259,7 +288,7 @@ void add_tune(CLI::App& app, const World& world, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("tune", "time the plans of a GPU's libraries and write a table of the fastest");
   command->add_option("what", o->what, "step, vae or all")->required()->type_name("WHAT");
-  add_common(*command, *o);
+  add_common(*command, *o, "of the model: transformer, transformer_2");
   command->add_option("--out", o->out, "the table")->type_name("FILE")->required();
   command->footer(
       "Only plans that give the same bits compete. `generate --tuning FILE` uses the table; one in configs/tuning/ "

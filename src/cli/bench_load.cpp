@@ -158,24 +158,37 @@ OrderedJson in_turns(Loading& loading, int runs, const std::function<void()>& be
           {"ratio", load.median / read.median}};
 }
 
-// The sparse checkpoint, removed with its owner.
+// A folder that was not there, and those above it that were not, either. It goes with its owner, whatever is in it;
+// those above go where nothing else came into them.
 class Made {
  public:
-  Made(const Json& config, const LoadBench& what, const std::stop_token& stop) {
-    if (!what.stored) return;
-    folder_ = fs::path(what.folder) / what.part;
-    write_sparse_weights(config, folder_, *what.stored, stop);
+  explicit Made(fs::path folder) : folder_(std::move(folder)) {
+    std::error_code error;
+    const fs::path parent = folder_.parent_path();
+    for (fs::path at = parent; !at.empty() && !fs::exists(at, error); at = at.parent_path()) above_.push_back(at);
+    error.clear();
+    if (!parent.empty()) fs::create_directories(parent, error);
+    const bool new_one = !error && fs::create_directory(folder_, error);
+    if (!new_one) remove_above();
+    require(!error, folder_.string(), ": cannot be made: ", error.message());
+    require(new_one, folder_.string(), ": exists already; name a folder that does not");
   }
   ~Made() {
     std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+    fs::remove_all(folder_, ignored);
+    remove_above();
   }
   Made(const Made&) = delete;
   Made& operator=(const Made&) = delete;
-  const fs::path& folder() const { return folder_; }
 
  private:
+  void remove_above() const {
+    std::error_code ignored;
+    for (const fs::path& at : above_) fs::remove(at, ignored);
+  }
+
   fs::path folder_;
+  std::vector<fs::path> above_;  // innermost first
 };
 
 }  // namespace
@@ -184,9 +197,14 @@ OrderedJson bench_load(BenchRank& rank, const ModelSource& source, const LoadBen
   const ModelPart& part = source.at(what.part);
   require(what.stored || part.checkpoint, "bench: load: ", source.name,
           " has no files; --stored TYPE --folder DIR makes sparse ones in its layout");
-  const Made made(part.config, what, stop);
+  std::optional<Made> made;
   std::optional<Checkpoint> checkpoint;
-  if (what.stored) checkpoint.emplace(made.folder());
+  if (what.stored) {
+    const fs::path folder = (fs::path(what.folder) / what.part).lexically_normal();
+    made.emplace(folder);
+    write_sparse_weights(part.config, folder, *what.stored, stop);
+    checkpoint.emplace(folder);
+  }
   const Checkpoint& files = checkpoint ? *checkpoint : *part.checkpoint;
   nn::Stored weights(files, &rank.pool);
   Loading loading(rank, what, part.config, files, weights);

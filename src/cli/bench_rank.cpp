@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "core/digest.h"
+#include "engine/memory.h"
 #include "nn/random.h"
 #include "ops/cpu/backend.h"
 #include "ops/cpu/version.h"
@@ -30,18 +31,17 @@ BenchRank::BenchRank(DeviceKind device, int threads, const std::string& table)
       tuning(use_tuning(*backend, table)) {}
 
 Rank& BenchRank::prepare() {
-  rank.traits = backend->traits();
-  rank.backend = backend.get();
-  if (on_cuda()) prepare_cuda(rank, *backend);
+  prepare_rank(rank, *backend);
+  if (!on_cuda()) rank.memory_limit = static_cast<size_t>(available_memory());  // else the system ends us, by a signal
   rank.pool = &pool;
   rank.shared = &shared;
   return rank;
 }
 
 Tensor BenchRank::random(const Shape& shape, uint64_t seed, DType type) {
+  const Tensor x = c.empty(shape, type, c.request());  // first: it knows what is too much
   std::vector<std::byte> host(static_cast<size_t>(shape.size() * bytes_of(type)));
   nn::Random(seed, &pool).read("shared.weight", shape, {}, Tensor(host.data(), shape, type));
-  const Tensor x = c.empty(shape, type, c.request());
   c.upload(host.data(), x);
   return x;
 }

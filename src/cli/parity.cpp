@@ -9,7 +9,9 @@
 #include "cli/ask_options.h"
 #include "cli/commands.h"
 #include "cli/open_model.h"
+#include "cli/signals.h"
 #include "cli/type_options.h"
+#include "engine/memory.h"
 #include "pipeline/facts.h"
 #include "pipeline/layout.h"
 
@@ -104,12 +106,18 @@ std::vector<Layout> layouts_of(const Options& o, const MeshHeads& heads) {
 int parity(const Options& o, const World& world) {
   require(o.sweep >= 0, "sweep: ", o.sweep, " asked for; a number of ranks is needed");
   require(o.config.empty() != (o.sweep == 0), "parity: give either --config FILE or --sweep N");
+  ParityOptions options{parse_device(o.device)};
+  const DType dtype = o.types.dtype(), vae_dtype = o.types.vae_dtype();
+  if (!o.json.empty()) const AtomicFile probe(o.json);  // now, rather than after minutes
+  const Signals signals;
+  options.stop = signals.token();
+  if (options.device == DeviceKind::cpu) options.memory_limit = static_cast<size_t>(available_memory());
   const ModelSource source = open_model(o.model, world.hub);
   const std::vector<Layout> layouts = layouts_of(o, mesh_heads(source));
   Ask ask = o.ask.ask();
   fill_defaults(ask);
   const Request request = resolve(ask, model_info(source), 0);
-  const Parity one(source, request, o.types.dtype(), o.types.vae_dtype(), parse_device(o.device));
+  const Parity one(source, request, dtype, vae_dtype, options);
   print_head(request);
   OrderedJson rows = OrderedJson::array();
   size_t missed = 0;
@@ -122,7 +130,7 @@ int parity(const Options& o, const World& world) {
   std::printf("%zu of %zu within every bound\n", rows.size() - missed, rows.size());
   if (!o.json.empty())
     write_file(o.json, OrderedJson{{"model", source.name},
-                                   {"dtype", name(o.types.dtype())},
+                                   {"dtype", name(dtype)},
                                    {"published_bound", {{"atol", published_atol}, {"rtol", published_rtol}}},
                                    {"rows", rows}}
                                .dump(2) +

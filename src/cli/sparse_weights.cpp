@@ -63,10 +63,6 @@ std::string digits(size_t n) {
 }  // namespace
 
 void write_sparse_weights(const Json& config, const fs::path& folder, DType type, const std::stop_token& stop) {
-  std::error_code error;
-  require(!fs::exists(folder, error), folder.string(), ": exists already; name a folder that does not");
-  fs::create_directories(folder, error);
-  require(!error, folder.string(), ": cannot be made: ", error.message());
   const bool text = model_class(class_name_of(config)).role == Role::text_encoder;
   const std::string stem = text ? "model" : "diffusion_pytorch_model";
   const auto shards = shards_of(config, type);

@@ -9,7 +9,7 @@
 
 namespace zoetrope::cli {
 
-// `folder` must not exist yet. Shards of at most 10 GB with their index, or one file. `type`: fp32, bf16 or fp16.
+// Into an empty folder. Shards of at most 10 GB with their index, or one file. `type`: fp32, bf16 or fp16.
 void write_sparse_weights(const Json& config, const std::filesystem::path& folder, DType type,
                           const std::stop_token& stop);
 

@@ -52,10 +52,7 @@ RankWorker::RankWorker(const Common& common, int number, int threads)
 }
 
 Rank& RankWorker::prepare() {
-  if (on_cuda())
-    prepare_cuda(rank_, *backend_);
-  else
-    rank_.traits = backend_->traits(), rank_.backend = backend_.get();
+  prepare_rank(rank_, *backend_);
   rank_.pool = &pool_;
   rank_.memory_limit = common_.config.region_limit;
   rank_.shared = &common_.weights;

@@ -44,8 +44,9 @@ class Parity::Recorder final : public FrameSink {
   Video& video_;
 };
 
-Parity::Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype, DeviceKind device)
-    : source_(source), request_(request), dtype_(dtype), vae_dtype_(vae_dtype), device_(device) {
+Parity::Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
+               const ParityOptions& options)
+    : source_(source), request_(request), dtype_(dtype), vae_dtype_(vae_dtype), options_(options) {
   one_ = run({}, dtype, vae_dtype);
   if (dtype == DType::f32) return;
   const Video exact = run({}, DType::f32, DType::f32);
@@ -54,28 +55,25 @@ Parity::Parity(const ModelSource& source, const Request& request, DType dtype, D
 
 Parity::Video Parity::run(const Layout& layout, DType dtype, DType vae_dtype) const {
   const int ranks = layout.shape.world();
-  const bool on_cuda = device_ == DeviceKind::cuda;
+  const bool on_cuda = options_.device == DeviceKind::cuda;
   std::vector<std::unique_ptr<Backend>> backends;
   for (int i = 0; i < ranks; ++i) backends.push_back(on_cuda ? make_cuda_backend(0) : make_cpu_backend());
   Pool pool(1);  // the ranks are threads themselves
   Video video;
   Recorder recorder(video);
   const auto prepare = [&](Rank& rank, int number) {
-    Backend& backend = *backends[static_cast<size_t>(number)];
-    if (on_cuda) {
-      use_cuda_thread(backend);
-      prepare_cuda(rank, backend);
-    } else {
-      rank.backend = &backend, rank.traits = backend.traits();
-    }
+    prepare_rank(rank, *backends[static_cast<size_t>(number)]);
     rank.pool = &pool;
+    rank.memory_limit = options_.memory_limit;
+    rank.stop = options_.stop;
     if (number == 0) rank.tap = std::bind_front(&Recorder::tap, &recorder);
   };
   const PromptIds ids = encode_prompts(*open_tokenizer(source_), request_);
   run_ranks(ranks, prepare, [&](Ctx& c, Comm& world) {
     const Mesh mesh(world, layout.shape, mesh_heads(source_));
     TextToVideo pipeline(c, source_, dtype, vae_dtype, {}, &mesh, layout.forms);
-    const RunFacts facts = pipeline.run(c, request_, scheduler_config(source_, request_), ids, {}, recorder);
+    const RunFacts facts =
+        pipeline.run(c, request_, scheduler_config(source_, request_), ids, {options_.stop, {}}, recorder);
     if (world.rank() == 0) video.forward = facts.forward;
   });
   return video;

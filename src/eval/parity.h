@@ -7,6 +7,7 @@
 // 1e-4 for the last latents, every frame at least 60 dB; in bf16 rel-L2(mesh, one) <= 1.5 rel-L2(one, fp32) and
 // max |difference| <= 0.05 max |reference|. A prediction whose rms lies outside [0.2, 5] proves nothing and is refused.
 #pragma once
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,17 @@ struct ParityRow {
   std::string failure;                           // empty: within every bound
 };
 
+struct ParityOptions {
+  DeviceKind device = DeviceKind::cpu;
+  size_t memory_limit = SIZE_MAX;  // of a memory region of a rank, bytes
+  std::stop_token stop{};          // Error(cancelled) once asked
+};
+
 class Parity {
  public:
   // Runs one rank; for bf16 also in fp32. `source` is borrowed.
   Parity(const ModelSource& source, const Request& request, DType dtype, DType vae_dtype,
-         DeviceKind device = DeviceKind::cpu);
+         const ParityOptions& options = {});
 
   ParityRow check(const Layout& layout) const;
 
@@ -49,7 +56,7 @@ class Parity {
   const ModelSource& source_;
   Request request_;
   DType dtype_, vae_dtype_;
-  DeviceKind device_;
+  ParityOptions options_;
   Video one_;
   Difference rounding_;  // of the prediction: one rank in bf16 against fp32
 };

@@ -25,6 +25,18 @@ void check_class(const std::string& part, const Json& config) {
   require(found == wanted, class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
 }
 
+// What is wrong in a part's config.json is said by itself, before its tensors are compared with it.
+void check_config(const std::string& part, const Json& config) {
+  switch (role_of(part)) {
+    case Role::text_encoder:
+      return static_cast<void>(umt5_config(config));
+    case Role::transformer:
+      return static_cast<void>(wan_config(config));
+    case Role::vae:
+      return static_cast<void>(wan_vae_config(config));
+  }
+}
+
 // Where a part's tensors are: its file, or the folder of its shards.
 std::string place_of(const ModelPart& part) {
   if (!part.checkpoint) return part.where;
@@ -105,7 +117,10 @@ std::vector<nn::Entry> build_dry(const std::string& part, const ModelPart& what)
 }  // namespace
 
 void check_part(const std::string& part, const ModelPart& what) {
-  about(what.where, [&] { check_class(part, what.config); });
+  about(what.where, [&] {
+    check_class(part, what.config);
+    check_config(part, what.config);
+  });
   const auto entries = about(place_of(what), [&] { return build_dry(part, what); });
   if (!what.checkpoint) return;
   for (const nn::Entry& entry : entries) what.checkpoint->check_type(entry.key, DType::f32);

@@ -1,4 +1,6 @@
 // `bench` and `tune`: what they print and write, and how wrong use is refused.
+#include <fstream>
+
 #include "base/json.h"
 #include "cli/command.h"
 
@@ -46,7 +48,19 @@ TEST(Bench, ASparseCheckpointHasTheSameShapesAndGoesAway) {
   const Ran ran = zoetrope(bench("load", {"--stored", "fp16", "--folder", place, "--json", file}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(read_json(file).at("sparse"), true);
-  EXPECT_FALSE(std::filesystem::exists(folder / "sparse/transformer"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "sparse"));
+}
+
+TEST(Bench, AskedToStopLeavesNothingOfASparseCheckpoint) {
+  const TempFolder folder;
+  const std::string place = (folder / "a/b").string();
+  Program program(program_file, {"bench", "load", "--model", "random:wan2.1-t2v-1.3b", "--stored", "bf16", "--folder",
+                                 place, "--json", (folder / "x.json").string()});
+  for (const Stopwatch watch; watch.seconds() < 60 && !std::filesystem::exists(folder / "a/b/transformer");)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  program.signal(SIGTERM);
+  expect_refusal(program.wait(), "cancelled", 130);
+  EXPECT_EQ(folder.count(), 0u);
 }
 
 struct BenchRefused : Refused {};
@@ -69,8 +83,48 @@ TEST_F(BenchRefused, WhatIsNotKnownOrNotBuilt) {
       "bench: load: random:wan2.1-t2v-1.3b has no files; --stored TYPE --folder DIR makes sparse ones in its layout");
   expect(bench("load", {"--stored", "bf16"}), "bench: load: --stored and --folder belong together");
   expect(bench("load", {"--part", "clip"}), cat(toy().string(), ": has no clip"));
+  expect(bench("step", {"--part", "transformer_2"}), cat(toy().string(), ": has no transformer_2"));
   expect(bench("step", {"--tuning", "t.json"}),
          "tuning: t.json: a table is for a GPU; leave --tuning out, or use --device cuda");
+}
+
+TEST_F(BenchRefused, WhatWouldBeIgnored) {
+  expect(bench("step", {"--stored", "bf16"}), "bench: step: --stored is for `bench load`; leave it out");
+  expect(bench("vae", {"--folder", "w"}), "bench: vae: --folder is for `bench load`; leave it out");
+  expect(bench("load", {"--profile"}), "bench: load: runs no ops to show; leave --profile out");
+  expect(bench("step", {"--vae-dtype", "fp8"}), "dtype \"fp8\" is not known; use fp32 or bf16");
+  expect(bench("step", {"--part", "vae"}), "step: --part vae is no transformer; transformer and transformer_2 are");
+  expect(bench("vae", {"--part", "text_encoder"}), "bench: vae: --part text_encoder is not the VAE; leave it out");
+  expect(bench("step", {"--noise", "x"}), "option --noise is not known (zoetrope bench --help lists all)");
+}
+
+TEST_F(BenchRefused, MoreMemoryThanThereIs) {
+  for (const char* what : {"step", "attention"}) {
+    const Ran ran =
+        zoetrope({"bench", what, "--model", toy().string(), "--size", "16384x16384", "--num-frames", "4093"});
+    EXPECT_EQ(ran.status, 3);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(ran.err.starts_with("zoetrope: memory: request needs ")) << ran.err;
+    EXPECT_TRUE(ran.err.ends_with("; a smaller --size, fewer --num-frames or --dtype bf16 needs less\n")) << ran.err;
+  }
+}
+
+TEST_F(BenchRefused, AFolderThatIsThere) {
+  const std::string place = (folder / "w").string();
+  std::filesystem::create_directories(folder / "w/transformer");
+  expect(bench("load", {"--stored", "bf16", "--folder", place}),
+         cat(place, "/transformer: exists already; name a folder that does not"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "w/transformer"));
+}
+
+TEST_F(BenchRefused, AFolderOfTheModelThatIsWrongByItsFile) {
+  const std::filesystem::path model = folder / "model";
+  std::filesystem::copy(toy(), model, std::filesystem::copy_options::recursive);
+  Json config = read_json(model / "transformer/config.json");
+  config["eps"] = "nan";
+  std::ofstream(model / "transformer/config.json") << config.dump();
+  expect({"bench", "load", "--model", model.string()},
+         cat((model / "transformer/config.json").string(), ": \"eps\" is \"nan\", which is a string"));
 }
 
 TEST_F(BenchRefused, TuneWithoutAnythingToChooseFrom) {

@@ -67,6 +67,21 @@ TEST_F(ParityCommand, EndsWithStatus1OnAMiss) {
   EXPECT_NE(row.at("failure").get<std::string>().find("proves nothing"), std::string::npos) << row;
 }
 
+TEST_F(ParityCommand, StopsWhenAsked) {
+  Program program(program_file, command({"--sweep", "8", "--json", (folder / "p.json").string()}));
+  ASSERT_TRUE(program.wait_for("cfg 2 x ulysses 4, separate", "out"));
+  program.signal(SIGTERM);
+  const Ran ran = program.wait();
+  EXPECT_EQ(ran.status, 130);
+  EXPECT_EQ(ran.err, "zoetrope: cancelled\n");
+  EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST_F(ParityCommand, RefusesAFileThatCannotBeWrittenBeforeAnythingIsCompared) {
+  const std::string file = (folder / "none/p.json").string();
+  expect(command({"--sweep", "2", "--json", file}), cat(file, ": cannot be written: No such file or directory"));
+}
+
 TEST_F(ParityCommand, RefusesWhatIsNoMesh) {
   expect(command({}), "parity: give either --config FILE or --sweep N");
   expect(command({"--sweep", "2", "--device", "tpu"}), "device \"tpu\" is not known; use cpu or cuda");

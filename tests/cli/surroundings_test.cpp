@@ -51,6 +51,12 @@ TEST(Limits, OnTheSizeOfAFileLeaveNothing) {
     expect_refusal(ran, folder.path().string() + words);
     EXPECT_EQ(folder.count(), 0u) << name;
   }
+  const Words load{"bench",    "load", "--model",  toy().string(),
+                   "--stored", "bf16", "--folder", (folder / "a/b").string()};
+  expect_refusal(
+      in_shell("ulimit -f 100; exec", load, ""),
+      (folder / "a/b/transformer/diffusion_pytorch_model.safetensors").string() + ": write failed: File too large");
+  EXPECT_EQ(folder.count(), 0u);
 }
 
 // Address ranges are reserved by the half terabyte: under a limit that must not count.

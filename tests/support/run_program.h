@@ -64,10 +64,10 @@ class Program {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
-  // Until stderr holds the text; false if the program ends, or a minute passes, before.
-  bool wait_for(const std::string& text) {
+  // Until stderr, or "out", holds the text; false if the program ends, or a minute passes, before.
+  bool wait_for(const std::string& text, const char* output = "err") {
     for (const Stopwatch watch; watch.seconds() < 60;) {
-      if (read(kept_ / "err").find(text) != std::string::npos) return true;
+      if (read(kept_ / output).find(text) != std::string::npos) return true;
       if (ended()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }

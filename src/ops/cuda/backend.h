@@ -20,6 +20,9 @@ std::unique_ptr<Backend> make_cuda_backend(int device);
 // Gives a rank the streams, pages, segments and traits of a back end made above; before its first Ctx.
 void prepare_cuda(Rank& rank, Backend& backend);
 
+// Gives a rank any back end, one made above or the CPU's, in the thread that will make its first Ctx.
+void prepare_rank(Rank& rank, Backend& backend);
+
 // CUDA keeps a current device per thread: whoever issues work in another thread than the maker calls this first.
 void use_cuda_thread(Backend& backend);
 
