@@ -22,7 +22,8 @@ import shutil
 import subprocess
 import sys
 
-WATCHED = {"CS2R": 7}  # cycles before its result may be read; what ptxas keeps everywhere else (see --shortest)
+# Cycles before a result may be read, up to which architecture: what ptxas keeps everywhere else (see --shortest).
+WATCHED = {"CS2R": ((89, 6), (999, 7))}
 FAR = 32  # cycles behind which --shortest looks no further
 
 LINE = re.compile(r"\s+/\*([0-9a-f]{4,6})\*/\s+(.*?)\s*;\s+/\* 0x[0-9a-f]{16} \*/")
@@ -90,20 +91,24 @@ class Instruction:
 
 
 def functions(listing):
-    """(name, [Instruction]) of what cuobjdump -sass prints."""
-    name, code, first = None, [], None
+    """(architecture, name, [Instruction]) of what cuobjdump -sass prints."""
+    architecture, name, code, first = 0, None, [], None
     for line in listing.splitlines():
-        if "Function : " in line:
+        if "Function : " in line or "code for sm_" in line:
             if code:
-                yield name, code
-            name, code = line.split("Function : ")[1].strip(), []
+                yield architecture, name, code
+            code = []
+            if "Function : " in line:
+                name = line.split("Function : ")[1].strip()
+            else:
+                architecture = int(re.search(r"sm_(\d+)", line).group(1))
         elif m := LINE.match(line):
             first = m
         elif first and (m := SECOND.match(line)):
             code.append(Instruction(int(first.group(1), 16), first.group(2), int(m.group(1), 16)))
             first = None
     if code:
-        yield name, code
+        yield architecture, name, code
 
 
 def first_reads(code, start, limit):
@@ -135,17 +140,18 @@ def first_reads(code, start, limit):
 
 
 def look(listing):
-    """(where, function, producer, cycles, reader) of each early read; the shortest distances by name."""
+    """[(function, producer, cycles, needed, reader)] of early reads; the shortest distances by name; number of kernels."""
     early, shortest, count = [], {}, 0
-    for function, code in functions(listing):
+    for architecture, function, code in functions(listing):
         count += 1
         for n, i in enumerate(code):
             if i.name not in WATCHED:
                 continue
+            needed = next(cycles for last, cycles in WATCHED[i.name] if architecture <= last)
             for cycles, reader in first_reads(code, n, FAR):
                 shortest[i.name] = min(cycles, shortest.get(i.name, FAR))
-                if cycles < WATCHED[i.name]:
-                    early.append((function, i, cycles, reader))
+                if cycles < needed:
+                    early.append((function, i, cycles, needed, reader))
     return early, shortest, count
 
 
@@ -178,9 +184,9 @@ def check_files(paths, show_shortest):
         kernels, found = kernels + count, found + len(early)
         for name, cycles in shortest.items():
             all_shortest[name] = min(cycles, all_shortest.get(name, FAR))
-        for function, i, cycles, reader in early:
+        for function, i, cycles, needed, reader in early:
             print(f"{path}: {function}\n  {i.address:#06x} {i.text}\n  {reader.address:#06x} {reader.text}\n"
-                  f"  {cycles} cycles behind it, {WATCHED[i.name]} are needed")
+                  f"  {cycles} cycles behind it, {needed} are needed")
     if not kernels:
         print(f"sass_hazards: no machine code under {' '.join(paths)}", file=sys.stderr)
         return 2
@@ -226,7 +232,8 @@ def self_check():
     }
     wrong = 0
     for name, (expected, code) in cases.items():
-        listing = "Function : f\n" + "".join(line_of(16 * n, wait, text) for n, (wait, text) in enumerate(code))
+        lines = (line_of(16 * n, wait, text) for n, (wait, text) in enumerate(code))
+        listing = "code for sm_90\nFunction : f\n" + "".join(lines)
         early, _, count = look(listing)
         if count != 1 or len(early) != expected:
             wrong += 1
