@@ -40,7 +40,7 @@ void ProgressPrinter::operator()(const Progress& now) {
   if (quiet_) return;
   if (!now.note.empty()) {
     close_line();
-    std::fprintf(stderr, "memory: %s\n", now.note.c_str());
+    std::fprintf(stderr, "%s\n", now.note.c_str());
     return;
   }
   if (!terminal_) {

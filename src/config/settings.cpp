@@ -98,7 +98,7 @@ const Key keys[] = {
     {"parallel_config.parallel_vae_size", "auto, 1 to 1024", "ranks that decode together", set_vae_size},
     {"parallel_config.parallel_vae_split_dim", "width, height", "what of a frame they share out",
      word_into(&Settings::parallel_vae_split_dim, "width|height")},
-    {"compilation_config.resolutions", "[[height, width], ...]", "sizes made ready before the first request",
+    {"compilation_config.resolutions", "[[height, width], ...]", "sizes made ready before the first request, see below",
      set_resolutions},
     {"compilation_config.num_frames", "[n, ...]", "lengths made ready before the first request", set_num_frames},
     {"compilation_config.skip_warmup", "true, false", "make nothing ready", truth_into(&Settings::skip_warmup)},

@@ -26,7 +26,7 @@ struct EngineConfig {
   int ranks = 1;                        // threads of this process; a world of processes has its own number
   std::optional<Layout> layout;         // unset: by the rule of mesh/shape.h
   std::optional<double> guidance;       // that the rule lays out for; unset: the recipe's
-  std::vector<Resolution> resolutions;  // with num_frames: what memory is made ready for before the first request
+  std::vector<Resolution> resolutions;  // with num_frames: the shapes that Engine::warm_up makes ready
   std::vector<int> num_frames;          // read with the frames policy floor
 
   std::vector<std::string> notes;    // for the warnings of every report

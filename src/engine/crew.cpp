@@ -20,27 +20,33 @@ Layout choose(const EngineConfig& config, const Model& model, int ranks) {
   return layout;
 }
 
-// Rank 0's request as the others hear it. A seed that was drawn stands apart: nobody else was told it.
+// Rank 0's request as the others hear it. Apart stand what nobody else was told: a seed that was drawn, and that only a
+// shape is to be made ready.
 std::string order_of(const Task& task) {
   Json order = to_json(task.ask);
-  order["drawn"] = task.request.seed;
+  order["drawn"] = task.request.seed, order["warm_up"] = task.warm_up;
   return order.dump();
 }
 
-Ask ask_of(const std::string& order) {
-  Json json = parse_json(order, "rank 0");
-  const uint64_t seed = json.at("drawn");
-  json.erase("drawn");
-  Ask ask = ask_from_json(json);
-  ask.seed = seed;
-  return ask;
+Json said_of(Json order) {
+  order.erase("drawn"), order.erase("warm_up");
+  return order;
 }
 
-// `said` is what each rank was told; rank 0's order has one field more.
+Task task_of(const Model& model, const std::string& text) {
+  const Json order = parse_json(text, "rank 0");
+  Ask ask = ask_from_json(said_of(order));
+  ask.seed = order.at("drawn").get<uint64_t>();
+  Task task = model.task(ask);
+  task.warm_up = order.at("warm_up");
+  return task;
+}
+
+// `said` is what each rank was told. Shapes are made ready before anybody's request.
 void require_same_request(std::vector<std::string> said) {
-  Json order = parse_json(said[0], "rank 0");
-  order.erase("drawn");
-  said[0] = order.dump();
+  const Json order = parse_json(said[0], "rank 0");
+  if (order.at("warm_up")) return;
+  said[0] = said_of(order).dump();
   require_alike(said);
 }
 
@@ -125,14 +131,14 @@ Error Crew::leave(int number) {
   return {cause.code, cause.words()};
 }
 
-RankResult Crew::run(const Task& task, const Hooks& hooks, Output& output) {
+RankResult Crew::run(const Task& task, const Hooks& hooks, Output* output) {
   if (lost_) fail(Code::comm, "ranks: they were lost with an earlier job; start the program again");
   std::stop_source halt = begin();
   const std::stop_callback forward(hooks.stop, [halt]() mutable { halt.request_stop(); });
   RankWorker& first = *workers_[0];
   try {
     require_same_request(first.meet(order_of(task)));
-    return first.run([&] { return task; }, {halt.get_token(), hooks.progress}, &output);
+    return first.run([&] { return task; }, {halt.get_token(), hooks.progress}, output);
   } catch (const AgreedError&) {
     throw;
   } catch (...) {
@@ -148,7 +154,7 @@ bool Crew::obey(RankWorker& worker, const std::string& expected) {
   const std::vector<std::string> said = worker.meet(expected);
   if (said[0] == dismissed) return false;
   require_same_request(said);
-  worker.run([&] { return common_.model.task(ask_of(said[0])); }, {halted(), {}}, nullptr);
+  worker.run([&] { return task_of(common_.model, said[0]); }, {halted(), {}}, nullptr);
   return true;
 }
 

@@ -23,8 +23,8 @@ class Crew {
   int threads() const;  // of this process
   const DryRuns& dry_runs() const { return workers_[0]->dry_runs(); }
 
-  // On rank 0's process, one at a time. The first cause, with its rank: "rank 3: ...".
-  RankResult run(const Task& task, const Hooks& hooks, Output& output);
+  // On rank 0's process, one at a time; no output: frames go nowhere. The first cause, with its rank: "rank 3: ...".
+  RankResult run(const Task& task, const Hooks& hooks, Output* output);
 
   // On every other process: runs what rank 0 orders until it lets go. `expected`: what this process was asked for,
   // where it was. Throws what the last job threw.

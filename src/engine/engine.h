@@ -11,6 +11,7 @@
 #include "comm/local/world.h"
 #include "engine/crew.h"
 #include "engine/job.h"
+#include "engine/warm_up.h"
 
 namespace zoetrope {
 
@@ -29,6 +30,11 @@ class Engine {
   const Layout& layout() const { return crew_.layout(); }
   const DryRuns& dry_runs() const { return crew_.dry_runs(); }  // of the first rank here; ask between jobs
 
+  // Runs each shape that the configuration declares, with the fewest steps: weights are read, plans chosen, memory
+  // taken. A request of such a shape is then like any later one. Blocks, and does nothing where none is declared. For
+  // rank 0's process, before the first request; Error names the shape.
+  void warm_up(const std::stop_token& stop = {}, const std::function<void(const Progress&)>& progress = {});
+
   // Checks the request against the model now; runs it when its turn comes, if there is memory for it then. Progress is
   // called on the worker's thread. The output belongs to the job. Rank 0's process only.
   std::shared_ptr<Job> submit(const Ask& ask, std::unique_ptr<Output> output,
@@ -39,15 +45,20 @@ class Engine {
   void follow(const Json& expected, const std::stop_token& stop) { crew_.follow(expected, stop); }
 
  private:
+  std::shared_ptr<Job> enqueue(Task task, std::unique_ptr<Output> output,
+                               std::function<void(const Progress&)> progress);
   void work(const std::stop_token& end);
   void run(Job& job);
   Json execute(Job& job);
+  Json report_of(const Job& job, const RankResult& result, double seconds) const;
 
   const EngineConfig config_;
   const Model model_;
+  const std::vector<Ask> declared_;
   std::optional<LocalWorld> threads_;
   World& world_;
   Crew crew_;
+  Json warmed_ = Json::array();  // shapes, and how long each took; the worker's
 
   std::mutex mutex_;
   std::condition_variable_any wake_;

@@ -53,7 +53,7 @@ Request Model::resolve(const Ask& ask) const {
 }
 
 Task Model::task(const Ask& ask) const {
-  Task task{ask, resolve(ask), {}, {}};
+  Task task{ask, resolve(ask), {}, {}, false};
   task.scheduler = scheduler_config(source_, task.request);
   make_schedule(task.scheduler, task.request.steps, parse_grid(task.request.schedule));
   task.ids = encode_prompts(*tokenizer_, task.request);

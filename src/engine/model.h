@@ -17,6 +17,7 @@ struct Task {
   Request request;
   SchedulerConfig scheduler;
   PromptIds ids;
+  bool warm_up = false;  // only to make its shape ready: see warm_up.h
 };
 
 class Model {

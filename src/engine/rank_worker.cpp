@@ -7,6 +7,7 @@
 #include "comm/agree.h"
 #include "engine/alike.h"
 #include "engine/report.h"
+#include "engine/warm_up.h"
 #include "ops/cpu/backend.h"
 #include "ops/cuda/backend.h"
 
@@ -80,8 +81,9 @@ MemoryNow RankWorker::memory_now() const {
 
 void RankWorker::load(const Cost& cost, const Hooks& hooks) {
   if (!pipeline_->loaded(cost.residency))
-    hooks.report({Stage::load, 0, 0, 0,
-                  cat(words_of(cost.residency), ", at most ", human_bytes(most_at_once(cost.stages) + cost.fixed))});
+    hooks.report(
+        {Stage::load, 0, 0, 0,
+         cat("memory: ", words_of(cost.residency), ", at most ", human_bytes(most_at_once(cost.stages) + cost.fixed))});
   together(c_, *world_, [&] { pipeline_->load(c_, cost.residency, hooks); });
 }
 
@@ -96,6 +98,7 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   result.cost = choose_rung(c_, *world_, dry_runs_, task.request, memory_now());
   load(result.cost, hooks);
   result.load_seconds = watch.seconds();
+  if (task.warm_up) task.request = shortest(task);  // memory was judged for all of its steps
 
   rank_.counts.clear();
   for (Region* region : {rank_.request.get(), rank_.scratch.get()}) region->reset_peak();

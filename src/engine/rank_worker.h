@@ -41,7 +41,8 @@ class RankWorker {
   // Waits for rank 0 without a deadline. Every rank says something and hears all.
   std::vector<std::string> meet(const std::string& say);
 
-  // Runs one job, which `task` makes, alike on all ranks; the model is loaded by the first. Only rank 0 has an output.
+  // Runs one job, which `task` makes, alike on all ranks; the model is loaded by the first. Only rank 0 has an output,
+  // and it, too, has none where a shape is made ready.
   // AgreedError: all ranks have thrown it, and are ready for the next. After any other error the group has to be
   // aborted.
   RankResult run(const std::function<Task()>& task, const Hooks& hooks, Output* output);

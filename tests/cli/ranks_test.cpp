@@ -49,6 +49,25 @@ TEST_F(Ranks, AsThreadsGiveOneRanksFramesAndSayTheirMesh) {
   EXPECT_EQ(unguided.at("mesh"), "cfg 1 x ulysses 2");
 }
 
+// Found here: the settings were read, and nothing was made ready.
+TEST_F(Ranks, MakeDeclaredShapesReadyBeforeTheRequest) {
+  const std::string one = hash_of({}), shapes = "resolutions: [[48, 64]], num_frames: [8]",
+                    file = config(cat("parallel_config: {cfg_size: 2}\ncompilation_config: {", shapes, "}"));
+  for (const Words& how : {Words{}, Words{"--processes", "2"}}) {
+    const Json report = report_of(Words{"--config", file} + how);
+    EXPECT_EQ(report.at("output").at("sha256_frames"), one);
+    ASSERT_EQ(report.at("warm_up").size(), 1u);
+    EXPECT_EQ(report.at("warm_up")[0].at("num_frames"), 5);
+    const size_t ready = said.find("warm-up: 64x48, 5 frames\n"), loaded = said.find("load 1/3");
+    EXPECT_LT(ready, loaded) << said;
+    EXPECT_EQ(said.find("load 1/3", loaded + 1), std::string::npos) << said;
+  }
+  const Json plain = report_of({"--config", config(cat("compilation_config: {", shapes, ", skip_warmup: true}"))});
+  EXPECT_FALSE(plain.contains("warm_up"));
+  expect(small({"--config", config("compilation_config: {resolutions: [[48, 100]], num_frames: [5]}")}),
+         "compilation_config: 100x48, 5 frames: size: width 100 is not a multiple of 16; use 96 or 112");
+}
+
 TEST_F(Ranks, AreLaidOutByAFile) {
   const std::string one = hash_of({}),
                     file = config("parallel_config: {cfg_size: 2, ulysses_size: 2, parallel_vae_size: 2}");

@@ -70,7 +70,10 @@ Json report_of(const std::string& kind, bool sheet) {
   const TempFolder folder;
   auto output = open_output(folder / "x.safetensors", programs, "");
   if (sheet) output = std::make_unique<ContactSheet>(std::move(output), folder / "x.png");
-  Engine engine(toy_config(kind));
+  EngineConfig config = toy_config(kind);
+  if (sheet) config.resolutions = {{48, 64}}, config.num_frames = {5};
+  Engine engine(config);
+  engine.warm_up();
   return engine.submit(small_ask(), std::move(output))->wait();
 }
 
