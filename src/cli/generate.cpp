@@ -150,6 +150,7 @@ Json expected_of(const Options& o, Ask ask) {
 
 std::unique_ptr<Engine> start(EngineConfig config, const Options& o, const World& world, zoetrope::World* ranks) {
   choose_model(config, o.model, world);
+  if (world.prepare) world.prepare(config);
   return std::make_unique<Engine>(config, ranks);
 }
 
