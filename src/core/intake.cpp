@@ -9,15 +9,17 @@
 
 namespace zoetrope {
 
-// What readers and sender share. A slot holds piece k, k + slots, k + 2 slots, ...
+// What readers and sender share. A slot holds piece k, k + slots, k + 2 slots, ... Nobody is woken for what he does not
+// wait for: small pieces come by the thousand, and each would wake all readers twice.
 struct Intake::Reading {
   const std::vector<Piece>& pieces;
   size_t slots;
   Port& port;
 
   std::mutex mutex{};
-  std::condition_variable changed{};
-  size_t next = 0, retired = 0;  // first piece that nobody reads yet, first that is not in its place yet
+  std::condition_variable room{}, filled{};  // for readers: there is a slot to fill; for the sender: its piece is there
+  size_t next = 0, retired = 0;              // first piece that nobody reads yet, first that is not in its place yet
+  size_t wanted = SIZE_MAX;                  // the sender waits for it
   std::vector<std::exception_ptr> errors{};
   std::vector<bool> ready{};
   bool quit = false;
@@ -25,9 +27,10 @@ struct Intake::Reading {
   void read_some() {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [&] { return quit || next == pieces.size() || next < retired + slots; });
+      room.wait(lock, [&] { return quit || next == pieces.size() || next < retired + slots; });
       if (quit || next == pieces.size()) return;
       const size_t k = next++, slot = k % slots;
+      if (next == pieces.size()) room.notify_all();  // who still waits can go
       lock.unlock();
       std::exception_ptr error;
       try {
@@ -37,14 +40,16 @@ struct Intake::Reading {
       }
       lock.lock();
       ready[slot] = true, errors[slot] = error;
-      changed.notify_all();
+      if (k == wanted) filled.notify_one();
     }
   }
 
   // Waits until piece k is read; its error is thrown here, so that the first in order is.
   void take(size_t k) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return ready[k % slots]; });
+    wanted = k;
+    filled.wait(lock, [&] { return ready[k % slots]; });
+    wanted = SIZE_MAX;
     ready[k % slots] = false;
     if (errors[k % slots]) std::rethrow_exception(errors[k % slots]);
   }
@@ -53,15 +58,17 @@ struct Intake::Reading {
     const Piece& piece = pieces[retired];
     const bool look = static_cast<bool>(piece.not_finite);
     if (!port.arrived(retired % slots, look) && look) piece.not_finite();
-    const std::lock_guard lock(mutex);
-    ++retired;
-    changed.notify_all();
+    {
+      const std::lock_guard lock(mutex);
+      ++retired;
+    }
+    room.notify_one();  // one slot more, for one reader
   }
 
   void end() {
     const std::lock_guard lock(mutex);
     quit = true;
-    changed.notify_all();
+    room.notify_all();
   }
 };
 
