@@ -119,7 +119,7 @@ void lead(const Options& o, const World& world, Engine& engine, const Ask& ask, 
   if (engine.ranks() > 1 && !o.quiet)
     std::fprintf(stderr, "mesh: %s, %d ranks\n", engine.layout().text().c_str(), engine.ranks());
   ProgressPrinter printer(o.quiet, world.terminal);
-  engine.warm_up(stop, std::ref(printer));
+  engine.warm_up(stop, std::ref(printer), &ask);
   const auto job = engine.submit(ask, std::move(output), std::ref(printer));
   const std::stop_callback cancel(stop, [&] { job->cancel(); });
   const Json report = job->wait();

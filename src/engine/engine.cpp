@@ -48,9 +48,12 @@ std::shared_ptr<Job> Engine::enqueue(Task task, std::unique_ptr<Output> output,
   return job;
 }
 
-void Engine::warm_up(const std::stop_token& stop, const std::function<void(const Progress&)>& progress) {
+void Engine::warm_up(const std::stop_token& stop, const std::function<void(const Progress&)>& progress,
+                     const Ask* only) {
+  const std::string wanted = only ? shape_text(model_.task(*only).request) : "";  // what cannot be is said now
   for (const Ask& ask : declared_) {
     Task task = model_.task(ask);
+    if (only && shape_text(task.request) != wanted) continue;
     task.warm_up = true;
     const std::string what = cat("warm-up: ", shape_text(task.request));
     if (progress) progress({Stage::load, 0, 0, 0, what});

@@ -32,8 +32,10 @@ class Engine {
 
   // Runs each shape that the configuration declares, with the fewest steps: weights are read, plans chosen, memory
   // taken. A request of such a shape is then like any later one. Blocks, and does nothing where none is declared. For
-  // rank 0's process, before the first request; Error names the shape.
-  void warm_up(const std::stop_token& stop = {}, const std::function<void(const Progress&)>& progress = {});
+  // rank 0's process, before the first request; Error names the shape. `only`: where there will be but this request,
+  // its shape, if that is one of them.
+  void warm_up(const std::stop_token& stop = {}, const std::function<void(const Progress&)>& progress = {},
+               const Ask* only = nullptr);
 
   // Checks the request against the model now; runs it when its turn comes, if there is memory for it then. Progress is
   // called on the worker's thread. The output belongs to the job. Rank 0's process only.

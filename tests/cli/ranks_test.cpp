@@ -64,6 +64,11 @@ TEST_F(Ranks, MakeDeclaredShapesReadyBeforeTheRequest) {
   }
   const Json plain = report_of({"--config", config(cat("compilation_config: {", shapes, ", skip_warmup: true}"))});
   EXPECT_FALSE(plain.contains("warm_up"));
+  const Json other = report_of({"--config", config("compilation_config: {resolutions: [[64, 64]], num_frames: [5]}")});
+  EXPECT_FALSE(other.contains("warm_up")) << "one video, and of another shape";
+  fs::remove(video), fs::remove(report);
+  expect(small({"--config", config(cat("compilation_config: {", shapes, "}")), "--latents", "none.safetensors"}),
+         "none.safetensors: cannot be opened: No such file or directory");
   expect(small({"--config", config("compilation_config: {resolutions: [[48, 100]], num_frames: [5]}")}),
          "compilation_config: 100x48, 5 frames: size: width 100 is not a multiple of 16; use 96 or 112");
 }
