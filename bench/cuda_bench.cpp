@@ -17,6 +17,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "eval/timing.h"
 #include "models/wan/transformer.h"
 #include "models/wan_vae/decoder.h"
 #include "nn/random.h"
@@ -32,6 +33,8 @@ constexpr int64_t frames = 20, rows = 90, columns = 160;  // of the latents of 7
 constexpr int64_t tokens = frames * rows / 2 * columns / 2, text = WanConfig::text_rows;
 
 using bench::check, bench::op_times, bench::Watch;
+
+constexpr const char* by_themselves = "sum of the ops' own times on the device";
 
 void line(const std::string& what, double value, const char* unit, const std::string& remark = "") {
   std::printf("bench | %s | %.4g | %s | %s\n", what.c_str(), value, unit, remark.c_str());
@@ -84,15 +87,8 @@ class TimedSegments : public Segments {
   std::string part_;
 };
 
-struct Spread {
-  double median, least, most;
-};
-Spread spread(std::vector<double> runs) {
-  std::ranges::sort(runs);
-  return {runs[runs.size() / 2], runs.front(), runs.back()};
-}
-std::string range(const Spread& s, size_t runs, const std::string& more = "") {
-  return cat('[', s.least, ", ", s.most, "] of ", runs, " runs", more);
+std::string range(const Spread& s, const std::string& more = "") {
+  return cat('[', s.least, ", ", s.most, "] of ", s.runs, " runs", more);
 }
 
 double median_ms(Gpu& g, int runs, const std::function<void()>& body, int warm = 2) {
@@ -105,7 +101,7 @@ double median_ms(Gpu& g, int runs, const std::function<void()>& body, int warm =
     if (i >= 0) all.push_back(watch.ms());
   }
   check(cudaStreamSynchronize(g.stream()));
-  return spread(all).median;
+  return spread_of(all).median;
 }
 
 std::vector<float> host_of(Ctx& c, const Tensor& x) {
@@ -143,28 +139,17 @@ void plans(Gpu& g) {
   for (const std::string& one : cuda_plans(*g.backend)) std::printf("plan | %s\n", one.c_str());
 }
 
-// Every op of the context from now on, by name: issue, wait, count.
-OpCounts profiled(Gpu& g, const std::function<void()>& body) {
-  std::unique_ptr<Segments> segments = std::move(g.rank.segments);
-  g.rank.profile = true;
-  body();
-  g.rank.counts.clear();
-  body();
-  const OpCounts counts = g.rank.counts;
-  g.rank.profile = false;
-  g.rank.segments = std::move(segments);
-  return counts;
-}
-
-void print(const std::string& what, const OpCounts& counts) {
-  double all = 0;
-  for (const auto& [name, count] : counts) all += count.seconds;
-  for (const auto& [name, count] : counts)
-    line(cat(what, " profile ", name), count.seconds * 1e3, "ms",
-         cat(count.calls, " calls, ", static_cast<int>(1000 * count.seconds / all) / 10.0, " %, ",
-             static_cast<int>(count.flops / count.seconds / 1e9) / 1000.0, " TFLOP/s, ",
-             static_cast<int>(static_cast<double>(count.bytes) / count.seconds / 1e6) / 1000.0, " TB/s"));
-  line(what + " profile all", all * 1e3, "ms", "host's clock, a wait behind each op");
+// A line an op: time, share, and how near it comes to the card.
+void print(const std::string& what, const OpCounts& counts, const char* how) {
+  for (const OpShare& op : profile_of(counts, peak_of(cuda_devices().at(0).name))) {
+    char remark[128];
+    std::snprintf(remark, sizeof remark, "%lld calls, %.1f %%, %.1f TFLOP/s, %.2f TB/s",
+                  static_cast<long long>(op.count.calls), 100 * op.share, op.flops / 1e12, op.bytes / 1e12);
+    const int percent = static_cast<int>(100 * op.of_peak.value_or(0) + 0.5);
+    line(cat(what, " profile ", op.op), 1e3 * op.count.seconds, "ms",
+         cat(remark, op.of_peak ? cat(", ", percent, " % of peak") : ""));
+  }
+  line(what + " profile all", 1e3 * seconds_of(counts), "ms", how);
 }
 
 // ---- the transformer --------------------------------------------------------------------------------------------
@@ -231,13 +216,16 @@ void block(Gpu& g) {
   }
   require(plain == replayed, "cuda_bench: block: a replay has other bits than the plain run");
   line("block rms", rms_of("block", plain), "", "velocity; replay has the bits of the plain run");
-  const Spread s = spread(all);
-  line("block", s.median, "ms", range(s, all.size(), ", graph replays, 72000 tokens"));
+  const Spread s = spread_of(all);
+  line("block", s.median, "ms", range(s, ", graph replays, 72000 tokens"));
 
-  bench::print_ops("block", op_times(g.rank, 3, [&](Ctx& c) {
-                     Scope scope(c.scratch());
-                     model.forward(c, in.latents, steps, 0, prompt);
-                   }));
+  print("block",
+        op_times(g.rank, 3,
+                 [&](Ctx& c) {
+                   Scope scope(c.scratch());
+                   model.forward(c, in.latents, steps, 0, prompt);
+                 }),
+        by_themselves);
   plans(g);
 }
 
@@ -265,13 +253,13 @@ void step(Gpu& g) {
       watch.stop();
       if (i >= 0) all.push_back(watch.ms());
     }
-    return spread(all);
+    return spread_of(all);
   };
   const Spread first = replays();
   const OpCounts counts = op_times(g.rank, 9, forward);
   const Spread second = replays();
-  const double replay = (first.median + second.median) / 2, ops = 1e3 * bench::seconds_of(counts);
-  bench::print_ops("step", counts);
+  const double replay = (first.median + second.median) / 2, ops = 1e3 * seconds_of(counts);
+  print("step", counts, by_themselves);
   line("step", replay, "ms",
        cat(config.layers, " blocks, 2400 tokens, graph replays; medians before and after its ops ", first.median, ", ",
            second.median));
@@ -392,8 +380,8 @@ void vae(Gpu& g) {
   }
   require(std::equal(first.begin(), first.end(), pixels.data<uint8_t>()),
           "cuda_bench: vae: other bits the second time");
-  const Spread s = spread(all);
-  line("vae", s.median, "ms", range(s, all.size(), ", 20 latent frames to 77 of 1280x720, pixels on the host"));
+  const Spread s = spread_of(all);
+  line("vae", s.median, "ms", range(s, ", 20 latent frames to 77 of 1280x720, pixels on the host"));
   line("vae memory", static_cast<double>(used() - before) / (1 << 30), "GiB",
        cat("weights ", gib(g.c.weights("vae").peak()), ", histories and latents ", gib(g.c.request().peak()),
            ", scratch ", gib(g.c.scratch().peak()), ", the rest working memory and the libraries; ", gib(before),
@@ -401,7 +389,8 @@ void vae(Gpu& g) {
   std::vector<float> shades(first.begin(), first.end());
   line("vae rms", rms_of("vae", shades), "", "of the pixels");
 
-  print("vae", profiled(g, [&] { decode(g, decoder, latents, 4, pixels, {}); }));
+  print("vae", profiled(g.c, [&] { decode(g, decoder, latents, 4, pixels, {}); }),
+        "host's clock, a wait behind each op");
   plans(g);
 
   const Shape beginning = frame.with(0, 5);

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -119,32 +118,6 @@ inline OpCounts op_times(Rank& rank, int runs, const std::function<void(Ctx&)>& 
   rank.main = std::move(own);
   rank.segments = std::move(segments);
   return counts;
-}
-
-// An H200's, by its data sheet.
-inline constexpr double peak_flops = 989e12, peak_bytes = 4.8e12;
-
-inline double seconds_of(const OpCounts& counts) {
-  double all = 0;
-  for (const auto& [name, count] : counts) all += count.seconds;
-  return all;
-}
-
-// A line an op: time, share, and how near it comes to the card: by its operations where they are products or attention,
-// else by the bytes that its front counts.
-inline void print_ops(const std::string& what, const OpCounts& counts) {
-  const double all = seconds_of(counts);
-  for (const auto& [name, count] : counts) {
-    const double flops = count.flops / count.seconds, bytes = static_cast<double>(count.bytes) / count.seconds;
-    const bool work = name == "linear" || name == "attention" || name == "conv";
-    std::printf(
-        "bench | %s profile %s | %.4g | ms | %lld calls, %.1f %%, %.1f TFLOP/s, %.2f TB/s, %.0f %% of an H200's peak\n",
-        what.c_str(), std::string(name).c_str(), 1e3 * count.seconds, static_cast<long long>(count.calls),
-        100 * count.seconds / all, flops / 1e12, bytes / 1e12, 100 * (work ? flops / peak_flops : bytes / peak_bytes));
-  }
-  std::printf("bench | %s profile all | %.4g | ms | sum of the ops' own times on the device\n", what.c_str(),
-              1e3 * all);
-  std::fflush(stdout);
 }
 
 }  // namespace zoetrope::bench

@@ -48,7 +48,7 @@ OrderedJson time_work(BenchRank& rank, const Options& o, Work& work) {
   const double flops = flops_of(counts);
   json["flops"] = flops;
   json["tflops"] = flops / spread.median / 1e12;
-  json["profile"] = o.profile ? profile_json(counts, peak_of(rank.device_name())) : OrderedJson(nullptr);
+  json["profile"] = o.profile ? as_json(profile_of(counts, peak_of(rank.device_name()))) : OrderedJson(nullptr);
   json["digest"] = bits.hex();
   return json;
 }

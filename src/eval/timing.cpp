@@ -50,24 +50,35 @@ Peak peak_of(const std::string& device) {
   return {};
 }
 
-OrderedJson profile_json(const OpCounts& counts, const Peak& peak) {
-  std::vector<std::pair<std::string_view, OpCount>> ops(counts.begin(), counts.end());
-  std::ranges::sort(ops, [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+double seconds_of(const OpCounts& counts) {
   double all = 0;
-  for (const auto& [name, count] : ops) all += count.seconds;
-  OrderedJson rows = OrderedJson::array();
-  for (const auto& [name, count] : ops) {
-    const double flops = count.flops / count.seconds, bytes = static_cast<double>(count.bytes) / count.seconds;
-    OrderedJson row{{"op", name},
-                    {"calls", count.calls},
-                    {"seconds", count.seconds},
-                    {"share", count.seconds / all},
-                    {"tflops", flops / 1e12},
-                    {"tbytes", bytes / 1e12},
-                    {"of_peak", nullptr}};
-    if (peak.flops > 0) row["of_peak"] = std::max(flops / peak.flops, bytes / peak.bytes);
-    rows.push_back(std::move(row));
+  for (const auto& [name, count] : counts) all += count.seconds;
+  return all;
+}
+
+std::vector<OpShare> profile_of(const OpCounts& counts, const Peak& peak) {
+  const double all = seconds_of(counts);
+  std::vector<OpShare> ops;
+  for (const auto& [name, count] : counts) {
+    OpShare one{name, count, count.seconds / all, count.flops / count.seconds,
+                static_cast<double>(count.bytes) / count.seconds};
+    if (peak.flops > 0) one.of_peak = std::max(one.flops / peak.flops, one.bytes / peak.bytes);
+    ops.push_back(one);
   }
+  std::ranges::sort(ops, [](const auto& a, const auto& b) { return a.count.seconds > b.count.seconds; });
+  return ops;
+}
+
+OrderedJson as_json(const std::vector<OpShare>& profile) {
+  OrderedJson rows = OrderedJson::array();
+  for (const OpShare& one : profile)
+    rows.push_back({{"op", one.op},
+                    {"calls", one.count.calls},
+                    {"seconds", one.count.seconds},
+                    {"share", one.share},
+                    {"tflops", one.flops / 1e12},
+                    {"tbytes", one.bytes / 1e12},
+                    {"of_peak", one.of_peak ? OrderedJson(*one.of_peak) : OrderedJson(nullptr)}});
   return rows;
 }
 

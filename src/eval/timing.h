@@ -2,6 +2,9 @@
 // comes to what the device can do.
 #pragma once
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -28,7 +31,16 @@ struct Peak {
 };
 Peak peak_of(const std::string& device);  // "NVIDIA H200"
 
-// [{op, calls, seconds, share, tflops, tbytes, of_peak}], the longest first; of_peak: the larger of the two ratios.
-OrderedJson profile_json(const OpCounts& counts, const Peak& peak);
+// Ops and how near each comes to what the device can do, the longest first.
+struct OpShare {
+  std::string_view op;
+  OpCount count;
+  double share = 0;                    // of all seconds
+  double flops = 0, bytes = 0;         // a second
+  std::optional<double> of_peak = {};  // the larger of the two ratios
+};
+std::vector<OpShare> profile_of(const OpCounts& counts, const Peak& peak);
+double seconds_of(const OpCounts& counts);
+OrderedJson as_json(const std::vector<OpShare>& profile);  // [{op, calls, seconds, share, tflops, tbytes, of_peak}]
 
 }  // namespace zoetrope
