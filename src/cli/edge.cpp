@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <new>
 #include <utility>
+
+#include "comm/comm.h"
 
 namespace zoetrope::cli {
 
@@ -53,23 +53,10 @@ std::string one_line(std::string text) {
   return printable(std::move(text));
 }
 
-int guarded(const std::function<int()>& command) {
-  const auto say = [](const char* what) { std::fprintf(stderr, "zoetrope: %s\n", one_line(what).c_str()); };
-  try {
-    return command();
-  } catch (const Error& error) {
-    say(error.what());
-    return exit_status(error.code());
-  } catch (const std::bad_alloc&) {
-    say("out of memory");
-    return exit_status(Code::out_of_memory);
-  } catch (const std::filesystem::filesystem_error& error) {
-    say(cat(error.path1().string(), ": ", error.code().message()).c_str());
-    return exit_status(Code::invalid);
-  } catch (const std::exception& error) {
-    say(error.what());
-    return exit_status(Code::device);
-  }
+int guarded(const std::function<int()>& command) try { return command(); } catch (...) {
+  const Cause cause = current_cause(-1);
+  std::fprintf(stderr, "zoetrope: %s\n", one_line(cause.text).c_str());
+  return exit_status(cause.code);
 }
 
 }  // namespace zoetrope::cli

@@ -1,7 +1,9 @@
 #include "comm/comm.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
+#include <system_error>
 #include <utility>
 
 namespace zoetrope {
@@ -43,7 +45,14 @@ Cause current_cause(int rank) {
   } catch (const Error& error) {
     return {rank, error.code(), error.what()};
   } catch (const std::bad_alloc&) {
-    return {rank, Code::out_of_memory, "host memory is exhausted"};
+    return {rank, Code::out_of_memory,
+            "host memory is exhausted; a smaller request, or more room for this process (ulimit -v), would do"};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {rank, Code::invalid, cat(error.path1().string(), ": ", error.code().message())};
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return {rank, Code::device, error.what()};
+    return {rank, Code::out_of_memory,
+            "threads: the system gives no more; fewer ranks or --threads, or a higher limit (ulimit -u, -v), would do"};
   } catch (const std::exception& error) {
     return {rank, Code::device, error.what()};
   } catch (...) {

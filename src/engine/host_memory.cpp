@@ -58,8 +58,8 @@ struct Place {
   }
 };
 
-Shortage of_stage(const Place::Need& need, Stage stage, int64_t available) {
-  Shortage all{stage, need.rest, available, {}};
+Shortage of_stage(const Place::Need& need, Stage stage, int64_t available, bool limited) {
+  Shortage all{stage, need.rest, available, {}, limited};
   for (const auto& [slice, bytes] : need.slices) {
     all.parts[slice.second.substr(0, slice.second.find('/'))] += bytes;
     all.need += bytes;
@@ -92,7 +92,8 @@ std::optional<Shortage> shortage(Ctx& c, Comm& world, const Cost& cost, const Me
   std::optional<Shortage> worst;
   for (const auto& [name, place] : places)
     for (size_t i = 0; i < place.stages.size(); ++i) {
-      Shortage found = of_stage(place.stages[i], cost.stages[i].stage, place.available());
+      Shortage found =
+          of_stage(place.stages[i], cost.stages[i].stage, place.available(), place.available() == place.limit);
       const int64_t lack = found.need - found.available;
       if (lack > 0 && (!worst || lack > worst->need - worst->available)) worst = std::move(found);
     }
@@ -106,8 +107,9 @@ std::string words_of(const Shortage& shortage) {
     parts += cat(component, ' ', human_bytes(bytes), ", ");
     rest -= bytes;
   }
+  const std::string most = human_bytes(shortage.available);
   return cat(human_bytes(shortage.need), " (", parts, "work ", human_bytes(rest), "), ",
-             human_bytes(shortage.available), " are free");
+             shortage.limited ? "memory_config.limit_gib allows " + most : most + " are free");
 }
 
 }  // namespace zoetrope

@@ -19,12 +19,13 @@ struct Shortage {
   Stage stage;
   int64_t need, available;
   std::map<std::string, int64_t> parts;  // of the need: weights by component, and the rest
+  bool limited = false;                  // not by what is free, but by memory_config.limit_gib
 };
 
 // Every rank says what it needs, holds and finds; all get the same answer. None: it fits.
 std::optional<Shortage> shortage(Ctx& c, Comm& world, const Cost& cost, const MemoryNow& now);
 
-// "12.0 GiB (transformer 9.0 GiB, ...), 5.0 GiB are free"
+// "12.0 GiB (transformer 9.0 GiB, ...), 5.0 GiB are free", or "..., memory_config.limit_gib allows 5.0 GiB"
 std::string words_of(const Shortage& shortage);
 
 }  // namespace zoetrope

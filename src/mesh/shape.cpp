@@ -8,6 +8,12 @@
 namespace zoetrope {
 namespace {
 
+void check_count(int ranks) {
+  constexpr int most = 1024;  // as many as a configuration may have
+  require(ranks >= 1, "ranks: ", ranks, " asked for, at least 1 is needed");
+  require(ranks <= most, "ranks: ", ranks, " asked for, at most ", most, " make sense");
+}
+
 // All layouts of `ranks` whose degrees multiply to it, legal or not in other ways.
 std::vector<MeshShape> factorisations(int ranks) {
   std::vector<MeshShape> all;
@@ -127,7 +133,7 @@ std::string objection(const MeshShape& s, const MeshHeads& heads) {
 }
 
 std::vector<MeshShape> legal_meshes(int ranks, const MeshHeads& heads) {
-  require(ranks >= 1, "ranks: ", ranks, " asked for, at least 1 is needed");
+  check_count(ranks);
   std::vector<MeshShape> legal = factorisations(ranks);
   std::erase_if(legal, [&](const MeshShape& s) { return !objection(s, heads).empty(); });
   std::ranges::stable_sort(legal, {}, [](const MeshShape& s) { return std::pair(s.cp() > 1, s.tp); });
@@ -144,7 +150,7 @@ void check(const MeshShape& s, int ranks, const MeshHeads& heads) {
 }
 
 MeshShape default_mesh(int ranks, double guidance, const MeshHeads& heads, int ranks_per_node) {
-  require(ranks >= 1, "ranks: ", ranks, " asked for, at least 1 is needed");
+  check_count(ranks);
   const int node = ranks_per_node > 0 ? ranks_per_node : ranks;
   MeshShape s;
   s.cfg = guidance > 1 && ranks % 2 == 0 ? 2 : 1;

@@ -61,6 +61,8 @@ TEST(MeshCostCommand, RefusesIllegalWorldsAndListsLegalOnes) {
                  "ulysses 13 is more than the 12 heads; layouts for 13: cfg 1 x ring 13, cfg 1 x attn2d 1x13, cfg 1 x "
                  "attn2d 13x1");
   expect_refusal(zoetrope(cost("wan2.1-t2v-1.3b", {"--ranks", "0"})), "ranks: 0 asked for, at least 1 is needed");
+  expect_refusal(zoetrope(cost("wan2.1-t2v-1.3b", {"--ranks", "2147483647"})),
+                 "ranks: 2147483647 asked for, at most 1024 make sense");
   expect_refusal(zoetrope({"inspect", "wan2.1-t2v-1.3b", "--ranks", "2"}),
                  "inspect: --ranks and --config go with --cost");
   expect_refusal(zoetrope(cost("wan2.1-t2v-1.3b",

@@ -85,6 +85,7 @@ TEST_F(ParityCommand, RefusesAFileThatCannotBeWrittenBeforeAnythingIsCompared) {
 TEST_F(ParityCommand, RefusesWhatIsNoMesh) {
   expect(command({}), "parity: give either --config FILE or --sweep N");
   expect(command({"--sweep", "2", "--device", "tpu"}), "device \"tpu\" is not known; use cpu or cuda");
+  expect(command({"--sweep", "2147483647"}), "ranks: 2147483647 asked for, at most 1024 make sense");
   expect(command({"--sweep", "-2"}), "sweep: -2 asked for; a number of ranks is needed");
   expect_refusal(
       zoetrope(command({"--config", config("ulysses_size: 6")})),

@@ -179,6 +179,7 @@ TEST(OutOfMemory, IsRefusedWithWhatWouldFit) {
   Engine engine(config);
   const std::string said = words([&] { run(engine, ask); });
   EXPECT_TRUE(said.starts_with("memory: this request needs ")) << said;
+  EXPECT_NE(said.find(", memory_config.limit_gib allows "), std::string::npos) << said;
   EXPECT_NE(said.find("one expert at a time); "), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with(" would fit")) << said;
   const auto number = [&](const std::string& option) {
