@@ -112,13 +112,13 @@ void print_work(const std::string& what, const OrderedJson& json) {
               human_flops(json.at("flops").get<double>()).c_str(), json.at("tflops").get<double>());
   if (json.at("profile").is_null()) return;
   for (const OrderedJson& row : json.at("profile"))
-    std::printf("  %-20s %6lld calls %10.3f ms %5.1f %% %8.1f TFLOP/s %6.2f TB/s %s\n",
+    std::printf("  %-20s %6lld calls %10.3f ms %5.1f %% %8.3g TFLOP/s %8.3g TB/s%s\n",
                 row.at("op").get<std::string>().c_str(), static_cast<long long>(row.at("calls").get<int64_t>()),
                 1e3 * row.at("seconds").get<double>(), 100 * row.at("share").get<double>(),
                 row.at("tflops").get<double>(), row.at("tbytes").get<double>(),
                 row.at("of_peak").is_null()
                     ? ""
-                    : cat(static_cast<int>(100 * row.at("of_peak").get<double>() + 0.5), " % of peak").c_str());
+                    : cat(' ', static_cast<int>(100 * row.at("of_peak").get<double>() + 0.5), " % of peak").c_str());
 }
 
 void check_what(const std::string& what) {

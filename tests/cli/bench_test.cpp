@@ -18,6 +18,7 @@ TEST(Bench, MeasuresAndChecksEachPart) {
     const Ran ran = zoetrope(bench(what, {"--profile", "--json", file}));
     ASSERT_EQ(ran.status, 0) << ran.err;
     EXPECT_NE(ran.out.find(cat(what, ": ")), std::string::npos) << ran.out;
+    EXPECT_EQ(ran.out.find(" 0.0 TFLOP/s"), std::string::npos) << ran.out;  // a CPU's rates have digits, too
     const Json json = read_json(file);
     EXPECT_EQ(json.at("bench"), what);
     EXPECT_EQ(json.at("seconds").at("runs"), 2);
