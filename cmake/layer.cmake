@@ -25,7 +25,7 @@ function(zoetrope_test name)
   list(TRANSFORM ARG_DEPS PREPEND zoetrope_)
   target_link_libraries(${target} PRIVATE zoetrope_flags ${ARG_DEPS} ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE ZOETROPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ZOETROPE_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. TEST_FILTER -*Sweep*
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. TEST_FILTER -*Sweep*:*DISABLED_*
                        PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. TEST_FILTER *Sweep*
                        PROPERTIES LABELS sweep TIMEOUT 3600)
