@@ -2,12 +2,12 @@
 
 #include <limits>
 
+#include "base/rounding.h"
+
 namespace zoetrope::attn {
 namespace {
 
 constexpr int64_t alignment = 16;
-
-int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 // lse [n, S] as one "head" of `count` numbers a row: tokens [first, first + count).
 Heads columns(const Tensor& lse, int64_t first, int64_t count) {
@@ -16,8 +16,10 @@ Heads columns(const Tensor& lse, int64_t first, int64_t count) {
 
 }  // namespace
 
-int64_t Chunks::Size::output_bytes() const { return round_up(tokens * heads * width * bytes_of(dtype)); }
-int64_t Chunks::Size::chunk_bytes() const { return output_bytes() + round_up(heads * tokens * bytes_of(DType::f32)); }
+int64_t Chunks::Size::output_bytes() const { return round_up(tokens * heads * width * bytes_of(dtype), alignment); }
+int64_t Chunks::Size::chunk_bytes() const {
+  return output_bytes() + round_up(heads * tokens * bytes_of(DType::f32), alignment);
+}
 
 Chunks::Chunks(const Slot& slot, const Size& size)
     : size_(size), message_(slot.view({size.ranks, size.chunk_bytes()}, DType::u8)) {}

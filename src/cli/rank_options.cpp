@@ -6,11 +6,10 @@
 #include "cli/edge.h"
 #include "comm/mpi/world.h"
 #include "comm/socket/world.h"
+#include "core/most_ranks.h"
 
 namespace zoetrope::cli {
 namespace {
-
-constexpr int most_ranks = 1024;  // as many as an axis may have
 
 void require_count(const char* what, int count) {
   require(count >= 1, what, ": ", count, " asked for; 1 or more make sense");

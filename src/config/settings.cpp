@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "config/fields.h"
+#include "core/most_ranks.h"
 
 namespace zoetrope {
 namespace {
-
-constexpr int most = 1024;  // ranks, of an axis and of all together
 
 // A row: the key, what it takes, and how a value gets into Settings. `at` is the dotted key, for messages.
 struct Key {
@@ -45,7 +44,7 @@ const Json& list(const Json& value, const std::string& at) {
 }
 
 auto size_into(int Settings::*member) {
-  return [member](Settings& s, const Json& v, const std::string& at) { s.*member = whole(v, 1, most, at); };
+  return [member](Settings& s, const Json& v, const std::string& at) { s.*member = whole(v, 1, most_ranks, at); };
 }
 
 auto truth_into(bool Settings::*member) {
@@ -58,14 +57,14 @@ auto word_into(std::string Settings::*member, const char* choices) {
 
 void set_attn2d(Settings& s, const Json& value, const std::string& at) {
   require(list(value, at).size() == 2, at, ": ", value.dump(), " is not [rows, columns]");
-  for (size_t i = 0; i < 2; ++i) s.attn2d_size[i] = whole(value[i], 1, most, at);
+  for (size_t i = 0; i < 2; ++i) s.attn2d_size[i] = whole(value[i], 1, most_ranks, at);
 }
 
 void set_vae_size(Settings& s, const Json& value, const std::string& at) {
   if (value == "auto")
     s.parallel_vae_size.reset();
   else
-    s.parallel_vae_size = whole(value, 1, most, at);
+    s.parallel_vae_size = whole(value, 1, most_ranks, at);
 }
 
 void set_resolutions(Settings& s, const Json& value, const std::string& at) {
@@ -121,12 +120,13 @@ const Key keys[] = {
        like.empty() ? "docs/settings.md has them all" : cat("the nearest known one is \"", like, '"'));
 }
 
-// Degrees are at most `most` each, so that six of them fit.
+// Degrees are at most `most_ranks` each, so that six of them fit.
 void check_world(const Settings& s) {
   int64_t ranks = 1;
   for (const int degree : {s.cfg_size, s.tp_size, s.ring_size, s.attn2d_size[0], s.attn2d_size[1], s.ulysses_size})
     ranks *= degree;
-  require(ranks <= most, "parallel_config: its sizes multiply to ", ranks, " ranks; at most ", most, " make sense");
+  require(ranks <= most_ranks, "parallel_config: its sizes multiply to ", ranks, " ranks; at most ", most_ranks,
+          " make sense");
 }
 
 const Key* find(const std::string& at) {

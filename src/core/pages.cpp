@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace zoetrope {
 namespace {
@@ -17,7 +18,7 @@ constexpr size_t host_grain = size_t{2} << 20;
 
 class HostPages final : public Pages {
  public:
-  explicit HostPages(size_t reserve) : size_((reserve + host_grain - 1) / host_grain * host_grain) {
+  explicit HostPages(size_t reserve) : size_(round_up(reserve, host_grain)) {
     void* range = ::mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
       fail(Code::out_of_memory, "memory: cannot reserve ", size_, " bytes of addresses: ", std::strerror(errno),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -14,12 +15,6 @@
 #endif
 
 namespace zoetrope {
-namespace {
-
-size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-}  // namespace
-
 Region::Region(std::string name, std::unique_ptr<Pages> pages, size_t limit)
     : name_(std::move(name)), pages_(std::move(pages)), limit_(std::min(limit, pages_->reserved())) {}
 

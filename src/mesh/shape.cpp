@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "core/most_ranks.h"
 
 namespace zoetrope {
 namespace {
 
 void check_count(int ranks) {
-  constexpr int most = 1024;  // as many as a configuration may have
   require(ranks >= 1, "ranks: ", ranks, " asked for, at least 1 is needed");
-  require(ranks <= most, "ranks: ", ranks, " asked for, at most ", most, " make sense");
+  require(ranks <= most_ranks, "ranks: ", ranks, " asked for, at most ", most_ranks, " make sense");
 }
 
 // All layouts of `ranks` whose degrees multiply to it, legal or not in other ways.

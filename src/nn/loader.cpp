@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace zoetrope::nn {
 namespace {
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // "transformer_2.blocks.0" holds the parts "transformer_2", "blocks", "0".
 bool has_part(std::string_view key, std::string_view part) {

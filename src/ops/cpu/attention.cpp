@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/rounding.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/transpose.h"
 #include "ops/cpu/vec.h"
@@ -17,8 +18,6 @@ constexpr int64_t most_queries = 16 * tile_rows;  // that share a packed tile of
 constexpr int64_t least_queries = 4 * tile_rows;
 constexpr int64_t enough_pieces = 16;
 constexpr float none = -std::numeric_limits<float>::infinity();
-
-int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
 
 // One query's row of a tile of logits: scale, bias (may be null), only the first `seen` count. On return `logits` holds
 // exp(logit - max), *max and *sum are brought up to date, and the factor for what was accumulated before is returned.

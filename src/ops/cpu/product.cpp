@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/rounding.h"
 #include "ops/cpu/transpose.h"
 #include "ops/cpu/vec.h"
 
@@ -13,9 +14,6 @@ constexpr int64_t group_rows = 256;        // rows that one piece of work takes
 constexpr int64_t most_k = 512;            // a panel of 64 columns is then 128 KiB
 constexpr int64_t most_packed = 16 << 20;  // floats of w that are packed ahead (64 MiB); of a larger w, pieces pack
 constexpr int64_t enough_pieces = 16;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 
 // w[N, K] in panels of at most 64 columns and blocks of K: [depth, width] each, transposed, fp32, padded with zeros.
 class Panels {

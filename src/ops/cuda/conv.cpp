@@ -4,6 +4,7 @@
 // sums, and bits that depend on the pixel's inputs alone, for any shape.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/stream.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/rounding.h"
 #include "ops/cuda/check.h"
 
 namespace zoetrope::cuda {
@@ -27,7 +28,7 @@ class DevicePages final : public Pages {
     const CUmemAllocationProp p = properties(device);
     check(driver_.granularity(&grain_, &p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
     grain_ = std::max(grain_, least);
-    size_ = (reserve + grain_ - 1) / grain_ * grain_;
+    size_ = round_up(reserve, grain_);
     check(driver_.reserve(&base_, size_, 0, 0, 0));
   }
   ~DevicePages() override {

@@ -18,7 +18,4 @@ class Slots {
   std::map<const Stream*, DeviceBuffer> buffers_;
 };
 
-// What a part of a slot takes, if the next one begins at a multiple of `to`.
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 }  // namespace zoetrope::cuda

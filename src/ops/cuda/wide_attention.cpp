@@ -3,6 +3,7 @@
 // division by their sum comes last: the rounding points of cuDNN's attention.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/fast_attention.h"
 #include "ops/cuda/kernels.h"
