@@ -50,6 +50,7 @@ std::shared_ptr<Job> Engine::enqueue(Task task, std::unique_ptr<Output> output,
 
 void Engine::warm_up(const std::stop_token& stop, const std::function<void(const Progress&)>& progress,
                      const Ask* only) {
+  if (declared_.empty()) return;
   const std::string wanted = only ? shape_text(model_.task(*only).request) : "";  // what cannot be is said now
   for (const Ask& ask : declared_) {
     Task task = model_.task(ask);

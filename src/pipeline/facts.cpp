@@ -25,18 +25,6 @@ void check_class(const std::string& part, const Json& config) {
   require(found == wanted, class_name, " is a ", name(found), ", a ", name(wanted), " belongs here");
 }
 
-// What is wrong in a part's config.json is said by itself, before its tensors are compared with it.
-void check_config(const std::string& part, const Json& config) {
-  switch (role_of(part)) {
-    case Role::text_encoder:
-      return static_cast<void>(umt5_config(config));
-    case Role::transformer:
-      return static_cast<void>(wan_config(config));
-    case Role::vae:
-      return static_cast<void>(wan_vae_config(config));
-  }
-}
-
 // Where a part's tensors are: its file, or the folder of its shards.
 std::string place_of(const ModelPart& part) {
   if (!part.checkpoint) return part.where;
@@ -101,15 +89,22 @@ void check_fit(const ModelSource& source, const WanConfig& transformer) {
 }
 
 // Builds the part in a context that counts: the constructor's own checks are the judgement. Returns what it would read.
+// What is wrong in its config.json is said of that file, what is wrong in its tensors of theirs.
 std::vector<nn::Entry> build_dry(const std::string& part, const ModelPart& what) {
-  DryRank c;
+  const auto built = [&]<class T>(T*, auto read) {
+    const auto config = about(what.where, [&] { return read(what.config); });
+    return about(place_of(what), [&] {
+      DryRank c;
+      return T(c, config, *what.weights, DType::f32, part).entries();
+    });
+  };
   switch (role_of(part)) {
     case Role::text_encoder:
-      return Umt5Encoder(c, umt5_config(what.config), *what.weights, DType::f32, part).entries();
+      return built(static_cast<Umt5Encoder*>(nullptr), umt5_config);
     case Role::transformer:
-      return WanTransformer(c, wan_config(what.config), *what.weights, DType::f32, part).entries();
+      return built(static_cast<WanTransformer*>(nullptr), wan_config);
     case Role::vae:
-      return WanVaeDecoder(c, wan_vae_config(what.config), *what.weights, DType::f32, part).entries();
+      return built(static_cast<WanVaeDecoder*>(nullptr), wan_vae_config);
   }
   return {};
 }
@@ -117,11 +112,8 @@ std::vector<nn::Entry> build_dry(const std::string& part, const ModelPart& what)
 }  // namespace
 
 void check_part(const std::string& part, const ModelPart& what) {
-  about(what.where, [&] {
-    check_class(part, what.config);
-    check_config(part, what.config);
-  });
-  const auto entries = about(place_of(what), [&] { return build_dry(part, what); });
+  about(what.where, [&] { check_class(part, what.config); });
+  const auto entries = build_dry(part, what);
   if (!what.checkpoint) return;
   for (const nn::Entry& entry : entries) what.checkpoint->check_type(entry.key, DType::f32);
 }
