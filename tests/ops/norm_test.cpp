@@ -7,7 +7,7 @@ namespace zoetrope {
 namespace {
 
 constexpr DType types[] = {DType::f32, DType::bf16};
-constexpr int64_t widths[] = {1, 5, 64, 97};
+constexpr int64_t widths[] = {1, 5, 64, 97, 600, 1537};  // the last two are rows of a whole block
 
 using Row = std::vector<double>;
 

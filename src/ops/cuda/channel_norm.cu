@@ -97,13 +97,16 @@ struct WideNorm {
   bool silu;
   float inverse = 0;
 
-  __device__ void statistics(const Lane& lane, const float* v) {
+  bool whole() const { return gamma.whole(); }
+  template <class L>
+  __device__ void statistics(const L& lane, const float* v) {
     const float norm = sqrtf(square_sum(lane, v));
     inverse = root / (norm > 1e-12f || norm != norm ? norm : 1e-12f);
   }
-  __device__ void apply(const Lane& lane, int64_t i, float* v) const {
+  template <class L>
+  __device__ void apply(const L& lane, int i, float* v) const {
     float gain[8];
-    gamma.load(i, lane.n, true, gain);
+    lane.load(gamma, i, gain);
     for (int j = 0; j < 8; ++j) v[j] = v[j] * inverse * gain[j];
     if (silu)
       for (int j = 0; j < 8; ++j) v[j] = silu_of(v[j], X{});

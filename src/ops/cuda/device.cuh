@@ -31,19 +31,35 @@ __host__ __device__ inline bool aligned(const T* p) {
   return reinterpret_cast<uintptr_t>(p) % 16 == 0;
 }
 
-__device__ inline void load_vector(const float* p, float* v) {
-  const float4 a = *reinterpret_cast<const float4*>(p), b = *reinterpret_cast<const float4*>(p + 4);
-  v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
-}
-// The upper half of an fp32 each: widening is a shift.
-__device__ inline void load_vector(const bf16* p, float* v) {
-  const uint4 u = *reinterpret_cast<const uint4*>(p);
-  const uint32_t words[4] = {u.x, u.y, u.z, u.w};
+// Eight neighbouring elements as they lie in memory: bf16 take half of the registers until they are widened.
+template <class T>
+struct Eight {
+  uint32_t words[2 * sizeof(T)] = {};
+
+  __device__ void read(const T* p) {  // aligned
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    v[2 * i] = __uint_as_float(words[i] << 16);
-    v[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
+    for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+      const uint4 u = reinterpret_cast<const uint4*>(p)[i];
+      words[4 * i] = u.x, words[4 * i + 1] = u.y, words[4 * i + 2] = u.z, words[4 * i + 3] = u.w;
+    }
   }
+  __device__ void set(int i, float x) { words[i] = __float_as_uint(x); }
+  __device__ void set(int i, bf16 x) { words[i / 2] |= static_cast<uint32_t>(x.bits) << (16 * (i % 2)); }
+  __device__ void widen(float* v) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)  // a bf16 is the upper half of an fp32
+      if constexpr (sizeof(T) == 4)
+        v[i] = __uint_as_float(words[i]);
+      else
+        v[i] = __uint_as_float(i % 2 ? words[i / 2] & 0xFFFF0000u : words[i / 2] << 16);
+  }
+};
+
+template <class T>
+__device__ void load_vector(const T* p, float* v) {
+  Eight<T> e;
+  e.read(p);
+  e.widen(v);
 }
 __device__ inline void store_vector(float* p, const float* v) {
   *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
@@ -79,14 +95,15 @@ struct Channels {
   Channels() = default;
   explicit Channels(const Tensor& v) : data(v.raw()), is_bf16(v.dtype() == DType::bf16) {}
 
+  __host__ __device__ bool whole() const { return aligned(data); }  // none is
   __device__ float at(int64_t i) const {
     return is_bf16 ? widen(static_cast<const bf16*>(data)[i]) : static_cast<const float*>(data)[i];
   }
   __device__ void load(int64_t i, int64_t n, bool vector, float* v) const {
     if (is_bf16)
-      load8(static_cast<const bf16*>(data), i, n, vector && aligned(data), v);
+      load8(static_cast<const bf16*>(data), i, n, vector && whole(), v);
     else
-      load8(static_cast<const float*>(data), i, n, vector && aligned(data), v);
+      load8(static_cast<const float*>(data), i, n, vector && whole(), v);
   }
 };
 

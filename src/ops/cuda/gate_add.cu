@@ -5,32 +5,60 @@
 namespace zoetrope::cuda {
 namespace {
 
-struct GateAdd : NoStatistics {
-  float* h;
+// B: y's type.
+template <class B>
+struct Update {
+  const B* y;
   TableRows gate;
 
-  GateAdd(const Tensor& h_, const Tensor& gate_, const Tensor& rows) : h(pointer<float>(h_)), gate(gate_, rows) {}
+  Update(const Tensor& y_, const Tensor& gate_, const Tensor& rows) : y(pointer<const B>(y_)), gate(gate_, rows) {}
 
-  // v: eight of y; becomes eight of h, which the kernel stores.
-  __device__ void apply(const Lane& lane, int64_t i, float* v) const {
-    const float* row = h + lane.row * lane.n;
-    float sum[8], factor[8];
-    load8(row, i, lane.n, aligned(row), sum);
-    if (gate.table) {
-      gate.load(lane, i, factor);
-      for (int j = 0; j < 8; ++j) v[j] = v[j] * factor[j];
+  bool whole() const { return aligned(y) && gate.whole(); }
+  // v: a row of h; becomes h + y gate. All of y is read before anything is stored.
+  template <class L>
+  __device__ void add(const L& lane, float* v) {
+    gate.find(lane);
+    const B* row = y + lane.row * lane.n;
+    Eight<B> branch[L::chunks];
+#pragma unroll
+    for (int c = 0; c < L::chunks; ++c)
+      if (lane.has(c)) branch[c] = lane.fetch(row, lane.at(c));
+#pragma unroll
+    for (int c = 0; c < L::chunks; ++c) {
+      if (!lane.has(c)) continue;
+      float b[8], factor[8];
+      branch[c].widen(b);
+      if (gate.table) {
+        gate.load(lane, lane.at(c), factor);
+        for (int j = 0; j < 8; ++j) b[j] = b[j] * factor[j];
+      }
+      for (int j = 0; j < 8; ++j) v[8 * c + j] = v[8 * c + j] + b[j];
     }
-    for (int j = 0; j < 8; ++j) v[j] = sum[j] + v[j];
   }
+};
+
+// The kernel reads and stores h.
+template <class B>
+struct GateAdd {
+  Update<B> update;
+
+  bool whole() const { return update.whole(); }
+  template <class L>
+  __device__ void statistics(const L& lane, float* v) {
+    update.add(lane, v);
+  }
+  template <class L>
+  __device__ void apply(const L&, int, float*) const {}
 };
 
 }  // namespace
 
 void gate_add(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows) {
-  if (y.size() == 0) return;
-  const RowShape shape(y.size() / y.dim(-1), y.dim(-1));
-  with_type(y.dtype(),
-            [&]<class Y>(Y) { launch_rows(s, pointer<const Y>(y), pointer<float>(h), shape, GateAdd(h, gate, rows)); });
+  if (h.size() == 0) return;
+  const RowShape shape(h.size() / h.dim(-1), h.dim(-1));
+  with_type(y.dtype(), [&]<class B>(B) {
+    launch_rows(s, pointer<const float>(h), pointer<float>(h), shape, GateAdd<B>{{y, gate, rows}});
+  });
 }
 
 }  // namespace zoetrope::cuda

@@ -6,13 +6,17 @@ namespace zoetrope::cuda {
 namespace {
 
 struct RmsNorm : ScaledRow {
-  __device__ void apply(const Lane& lane, int64_t i, float* v) const { scale(lane, i, v); }
+  template <class L>
+  __device__ void apply(const L& lane, int i, float* v) const {
+    scale(lane, i, v);
+  }
 };
 
-template <class X>
-__global__ void __launch_bounds__(1024) sums_kernel(const X* x, RowShape shape, float* sums) {
-  float v[chunks * 8];
-  const Lane lane = load_row(x, shape, v);
+template <class L, class X>
+__global__ void __launch_bounds__(most_lanes) sums_kernel(const X* x, RowShape shape, float* sums) {
+  const L lane(shape);
+  float v[L::values];
+  lane.load_all(x + shape.start(lane.row, shape.from_stride), v);
   const float sum = square_sum(lane, v);
   if (lane.live && lane.lane == 0) sums[lane.row] = sum;
 }
@@ -28,8 +32,11 @@ void square_sums(cudaStream_t s, const Heads& x, const Tensor& sums) {
   RowShape shape(x.tokens, x.heads * x.width);
   shape.from_stride = x.row;
   with_type(x.dtype(), [&]<class X>(X) {
-    launch(sums_kernel<X>, blocks(shape.rows, shape.rows_a_block()), dim3(static_cast<unsigned>(shape.block)), s,
-           pointer<const X>(x.buf) + x.at, shape, pointer<float>(sums));
+    const X* from = pointer<const X>(x.buf) + x.at;
+    with_lane(shape, shape.whole(from, x.row), [&]<class L>(L*) {
+      launch(sums_kernel<L, X>, blocks(shape.rows, shape.rows_a_block()), dim3(static_cast<unsigned>(shape.block())), s,
+             from, shape, pointer<float>(sums));
+    });
   });
 }
 

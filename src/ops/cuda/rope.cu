@@ -10,7 +10,8 @@ namespace {
 struct Angles {
   const float2* table[3] = {};
   int pairs[3] = {};
-  int64_t extent[3] = {}, offset = 0;
+  uint32_t extent[3] = {};
+  int64_t offset = 0;
 
   struct Place {
     const float2* row[3];
@@ -21,15 +22,17 @@ struct Angles {
   explicit Angles(const RopeGrid& grid) : offset(grid.offset) {
     for (int a = 0; a < 3; ++a) {
       table[a] = pointer<const float2>(grid.axis[a]);
-      extent[a] = grid.axis[a].dim(0), pairs[a] = static_cast<int>(grid.axis[a].dim(1));
+      extent[a] = static_cast<uint32_t>(grid.axis[a].dim(0)), pairs[a] = static_cast<int>(grid.axis[a].dim(1));
     }
   }
 
+  // A grid has less than 2^31 places, and places past it are not looked up.
   __device__ Place find(int64_t token) const {
-    const int64_t place = offset + token, h = extent[1], w = extent[2];
-    const int64_t at[3] = {place / (h * w), place / w % h, place % w};
-    Place p{{}, place < extent[0] * h * w};
-    for (int a = 0; a < 3; ++a) p.row[a] = table[a] + at[a] * pairs[a];
+    const uint32_t h = extent[1], w = extent[2];
+    Place p{{}, offset + token < static_cast<int64_t>(extent[0]) * h * w};
+    const auto place = static_cast<uint32_t>(offset + token);
+    const uint32_t line = place / w, at[3] = {line / h, line % h, place % w};
+    for (int a = 0; a < 3; ++a) p.row[a] = table[a] + static_cast<int64_t>(at[a]) * pairs[a];
     return p;
   }
   // (cos, sin) of a pair; the pairs of the axes follow each other.
@@ -64,25 +67,39 @@ __global__ void rope_kernel(X* x, int64_t row, int64_t tokens, int heads, int wi
 }
 
 // Norm of a row (all heads of a token, or one head), then adjacent pairs turned: both of a pair lie in one thread.
+// Steady: all eights of a thread stand at the same place in a head, so that it looks its angles up once.
 template <class Y>
 struct NormRope : ScaledRow {
-  bool rotate;
-  int width;
-  int64_t inner;  // rows a token
+  bool rotate, steady;
+  int width, inner;  // inner: rows a token
   Angles angles;
+  Angles::Place place = {};
+  float2 angle[4] = {};
 
-  __device__ void apply(const Lane& lane, int64_t i, float* v) const {
-    scale(lane, i, v);
-    if (!rotate) return;
-    const Angles::Place place = angles.find(lane.row / inner);
-    if (!place.inside) return;
-    for (int j = 0; j < 8; j += 2) {
-      if (i + j >= lane.n) return;
-      Y rounded[2];
-      narrow(rounded[0], v[j]), narrow(rounded[1], v[j + 1]);
-      v[j] = widen(rounded[0]), v[j + 1] = widen(rounded[1]);
-      turn(v[j], v[j + 1], angles.at(place, static_cast<int>((i + j) % width) / 2));
+  template <class L>
+  __device__ void statistics(const L& lane, const float* v) {
+    if (rotate && lane.live) {
+      place = angles.find(inner == 1 ? lane.row : static_cast<uint32_t>(lane.row) / static_cast<uint32_t>(inner));
+      if (steady) look_up(lane.at(0), lane.n);
     }
+    ScaledRow::statistics(lane, v);
+  }
+  template <class L>
+  __device__ void apply(const L& lane, int i, float* v) {
+    scale(lane, i, v);
+    if (!rotate || !place.inside) return;
+    if (!steady) look_up(i, lane.n);
+    for (int j = 0; j < 4; ++j) {
+      v[2 * j] = rounded(v[2 * j], Y{}), v[2 * j + 1] = rounded(v[2 * j + 1], Y{});
+      turn(v[2 * j], v[2 * j + 1], angle[j]);
+    }
+  }
+  // The angles of the four pairs from element i on, as far as they are the row's.
+  __device__ void look_up(int i, int n) {
+    if (!place.inside) return;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (i + 2 * j < n) angle[j] = angles.at(place, (i + 2 * j) % width / 2);
   }
 };
 
@@ -126,12 +143,15 @@ void norm_rope(cudaStream_t s, const Heads& x, const Tensor& w, float eps, const
   if (x.size() == 0) return;
   const bool together = w.size() == x.heads * x.width, fused = grid && grid->adjacent;
   RowShape shape(together ? x.tokens : x.tokens * x.heads, w.size());
-  shape.inner = together ? 1 : x.heads, shape.from_stride = x.row, shape.to_stride = out.row;
+  shape.inner = together ? 1 : static_cast<int>(x.heads), shape.from_stride = x.row, shape.to_stride = out.row;
   with_type(x.dtype(), [&]<class X>(X) {
     with_type(out.dtype(), [&]<class Y>(Y) {
+      const auto width = static_cast<int>(x.width);
+      const bool steady = width % 8 == 0 && 8 * shape.lanes % width == 0;
       const NormRope<Y> op{{Channels(w), Inverse(eps, sums, columns)},
                            fused,
-                           static_cast<int>(x.width),
+                           steady,
+                           width,
                            shape.inner,
                            fused ? Angles(*grid) : Angles()};
       launch_rows(s, pointer<const X>(x.buf) + x.at, pointer<Y>(out.buf) + out.at, shape, op);
