@@ -21,6 +21,7 @@ class Backend {
   virtual void modulate(Ctx& c, Tensor x, Modulation m, Tensor y) = 0;
   virtual void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) = 0;
   virtual void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) = 0;
+  virtual void gate_add_norm(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows, NextNorm next, Tensor n) = 0;
 
   virtual void rope(Ctx& c, Heads x, Rope rope) = 0;
   virtual void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) = 0;

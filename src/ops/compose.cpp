@@ -2,8 +2,17 @@
 
 namespace zoetrope::compose {
 
-Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DType out) {
-  return modulate(c, layer_norm(c, x, {}, {}, eps, DType::f32), m, out);
+void norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, const Tensor& y) {
+  Scope scope(c.scratch());
+  copy(c, modulate(c, layer_norm(c, x, {}, {}, eps, DType::f32), m, y.dtype()), y);
+}
+
+void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                   const NextNorm& next, const Tensor& n) {
+  Scope scope(c.scratch());
+  gate_add(c, h, y, gate, rows);
+  if (next.modulated()) return norm_modulate(c, h, next.m, next.eps, n);
+  copy(c, layer_norm(c, h, next.w, next.b, next.eps, n.dtype()), n);
 }
 
 void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rotary, const Heads& out,

@@ -35,6 +35,12 @@ void require_rows(const char* op, const Tensor& table, const Tensor& rows, const
           rows.shape(), " but x is ", x.shape());
 }
 
+void require_update(const char* op, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows) {
+  require_like(op, "h", h, y.shape(), DType::f32);
+  require_compute(op, y);
+  if (gate.defined()) require_rows(op, gate, rows, y);
+}
+
 void require_whole(const char* op, const RowSquares& whole, int64_t rows, int64_t columns) {
   if (!whole.sums.defined()) return;
   require_like(op, "the sums of squares", whole.sums, {rows}, DType::f32);
@@ -153,22 +159,45 @@ Tensor modulate(Ctx& c, const Tensor& x, const Modulation& m, DType out) {
 }
 
 Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DType out) {
-  if (!c.traits().fused_glue) return compose::norm_modulate(c, x, m, eps, out);
-  require_compute("norm_modulate", x);
-  require_rows("norm_modulate", m.shift, m.rows, x);
-  require_rows("norm_modulate", m.scale, m.rows, x);
   const Tensor y = c.empty(x.shape(), out);
-  c.run({"norm_modulate", 11 * elements(x), bytes(x, m.shift, m.scale, m.rows, y)},
-        [=, &c](Backend& b) { b.norm_modulate(c, x, m, eps, y); });
+  norm_modulate_into(c, x, m, eps, y);
   return y;
 }
 
+void norm_modulate_into(Ctx& c, const Tensor& x, const Modulation& m, float eps, const Tensor& y) {
+  require_compute("norm_modulate", x);
+  require_rows("norm_modulate", m.shift, m.rows, x);
+  require_rows("norm_modulate", m.scale, m.rows, x);
+  require(y.shape() == x.shape() && is_compute(y.dtype()), "norm_modulate: y is ", y.shape(), " ", y.dtype(),
+          " but x is ", x.shape());
+  if (!c.traits().fused_glue) return compose::norm_modulate(c, x, m, eps, y);
+  c.run({"norm_modulate", 11 * elements(x), bytes(x, m.shift, m.scale, m.rows, y)},
+        [=, &c](Backend& b) { b.norm_modulate(c, x, m, eps, y); });
+}
+
 void gate_add(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows) {
-  require_like("gate_add", "h", h, y.shape(), DType::f32);
-  require_compute("gate_add", y);
-  if (gate.defined()) require_rows("gate_add", gate, rows, y);
+  require_update("gate_add", h, y, gate, rows);
   c.run({"gate_add", 2 * elements(h), 2 * h.bytes() + bytes(y, gate, rows)},
         [=, &c](Backend& b) { b.gate_add(c, h, y, gate, rows); });
+}
+
+void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                   const NextNorm& next, const Tensor& n) {
+  const char* op = "gate_add_norm";
+  require_update(op, h, y, gate, rows);
+  if (next.modulated()) {
+    require_rows(op, next.m.shift, next.m.rows, h);
+    require_rows(op, next.m.scale, next.m.rows, h);
+    require(!next.w.defined() && !next.b.defined(), op, ": weights and a modulation are given, one of them is needed");
+  }
+  require_channels(op, "w", next.w, h.dim(-1));
+  require_channels(op, "b", next.b, h.dim(-1));
+  require(n.shape() == h.shape() && is_compute(n.dtype()), op, ": n is ", n.shape(), " ", n.dtype(), " but h is ",
+          h.shape());
+  if (!c.traits().fused_glue) return compose::gate_add_norm(c, h, y, gate, rows, next, n);
+  const int64_t tables = bytes(gate, rows, next.w, next.b, next.m.shift, next.m.scale, next.m.rows);
+  c.run({op, (next.modulated() ? 13 : 10) * elements(h), 2 * h.bytes() + bytes(y, n) + tables},
+        [=, &c](Backend& b) { b.gate_add_norm(c, h, y, gate, rows, next, n); });
 }
 
 // ---- rotary embedding -------------------------------------------------------------------------------------------

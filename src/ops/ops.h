@@ -74,9 +74,23 @@ Tensor modulate(Ctx& c, const Tensor& x, const Modulation& m, DType out);
 
 // Fused layer_norm (no weights, fp32) and modulate: the input of an adaLN branch.
 Tensor norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, DType out);
+void norm_modulate_into(Ctx& c, const Tensor& x, const Modulation& m, float eps, const Tensor& y);
 
 // h[S, C] (fp32 residual stream, in place) += y[S, C] * gate[R, C]; gate undefined: += y.
 void gate_add(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows);
+
+// The norm in front of the next branch: layer_norm with w and b, or, where m is given, norm_modulate with m.
+struct NextNorm {
+  float eps = 0;
+  Tensor w = {}, b = {};
+  Modulation m = {};
+
+  bool modulated() const { return m.shift.defined(); }
+};
+
+// Fused gate_add and the norm of what h has become: n[S, C] = norm(h + y * gate). n shares no memory with h and y.
+void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                   const NextNorm& next, const Tensor& n);
 
 // ---- rotary embedding -------------------------------------------------------------------------------------------
 

@@ -183,6 +183,36 @@ TEST(GateAdd, AddsToTheResidualStreamInPlace) {
   });
 }
 
+// Both norms, with and without a gate, on short rows and on ones that need many threads.
+TEST(GateAddNorm, IsGateAddThenTheNormBitForBit) {
+  DeviceCtx dev, plain(2, false);
+  for (const DType type : types)
+    for (const DType out : types)
+      for (const int64_t width : {1, 5, 64, 97, 1536, 5120})
+        for (const bool gated : {false, true})
+          for (const bool modulated : {false, true})
+            for (const bool by_token : {false, true}) {
+              SCOPED_TRACE(
+                  cat(type, " to ", out, " width ", width, gated ? " gated" : "", modulated ? " modulated" : ""));
+              Scope once(dev.c.request()), scratch(dev.c.scratch());
+              const Tables t = tables(dev, width, by_token);
+              const Tensor y = dev.random({13, width}, 1, type, 3), gate = gated ? dev.random({3, width}, 4) : Tensor{};
+              const NextNorm affine{1e-6f, dev.random({width}, 2), dev.random({width}, 3, DType::bf16)},
+                  next = modulated ? NextNorm{.eps = 1e-6f, .m = t.m} : affine;
+              Tensor h[3], n[3];
+              for (Tensor& one : h) one = dev.random(y.shape(), 9);
+              for (Tensor& one : n) one = dev.poisoned(y.shape(), out);
+              gate_add_norm(dev, h[0], y, gate, t.m.rows, next, n[0]);
+              gate_add_norm(plain, h[1], y, gate, t.m.rows, next, n[1]);
+              gate_add(dev, h[2], y, gate, t.m.rows);
+              n[2] = modulated ? norm_modulate(dev, h[2], t.m, 1e-6f, out)
+                               : layer_norm(dev, h[2], affine.w, affine.b, 1e-6f, out);
+              for (int i = 1; i < 3; ++i) expect_same_bits(h[0], h[i]), expect_same_bits(n[0], n[i]);
+            }
+  EXPECT_EQ(plain.c.counts().count("gate_add_norm"), 0u);
+  EXPECT_GT(dev.c.counts().at("gate_add_norm").calls, 0);
+}
+
 TEST(ChannelNorm, MatchesItsFormulaWithAndWithoutSilu) {
   DeviceCtx dev;
   for (const DType type : types)
@@ -298,6 +328,23 @@ TEST(Norms, RefuseWhatDoesNotFit) {
               gate_add(dev, dev.random({2, 8}, 1, DType::bf16), x, {}, {});
             }),
             "gate_add: h is [2, 8] bf16, should be [2, 8] fp32");
+  const Tensor h = dev.random({2, 8}, 6);
+  EXPECT_EQ(words([&] { gate_add_norm(dev, h, x, {}, {}, {.w = w}, x); }),
+            "gate_add_norm: w is [6] but x has 8 channels");
+  EXPECT_EQ(words([&] {
+              gate_add_norm(dev, h, x, {}, {}, {.m = {table, dev.random({1, 6}, 1), {}}}, x);
+            }),
+            "gate_add_norm: the table is [1, 6] fp32 but x is [2, 8]");
+  EXPECT_EQ(words([&] {
+              gate_add_norm(dev, h, x, {}, {}, {.w = all, .m = {table, table, {}}}, x);
+            }),
+            "gate_add_norm: weights and a modulation are given, one of them is needed");
+  EXPECT_EQ(words([&] { gate_add_norm(dev, h, x, {}, {}, {.w = all}, w); }),
+            "gate_add_norm: n is [6] fp32 but h is [2, 8]");
+  EXPECT_EQ(words([&] {
+              norm_modulate_into(dev, h, {table, table, {}}, 1e-6f, w);
+            }),
+            "norm_modulate: y is [6] fp32 but x is [2, 8]");
   EXPECT_EQ(words([&] { channel_norm(dev, x, w, true, x); }), "channel_norm: gamma is [6] but x has 8 channels");
   EXPECT_EQ(words([&] { add_channel_norm(dev, x, w, all, true, x); }),
             "add_channel_norm: more is [6] fp32, should be [2, 8] fp32");

@@ -25,6 +25,7 @@ class CpuBackend final : public Backend {
   void modulate(Ctx& c, Tensor x, Modulation m, Tensor y) override;
   void norm_modulate(Ctx& c, Tensor x, Modulation m, float eps, Tensor y) override;
   void gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) override;
+  void gate_add_norm(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows, NextNorm next, Tensor n) override;
   void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
   void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) override;
   // rope.cpp

@@ -120,6 +120,21 @@ void CpuBackend::gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows) 
   });
 }
 
+void CpuBackend::gate_add_norm(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows, NextNorm next, Tensor n) {
+  const bool affine = next.w.defined() || next.b.defined();
+  const Floats weight(next.w, h.dim(-1), 1.0f), bias(next.b, h.dim(-1), 0.0f);
+  for_rows(c.pool(), y, n, [&](const auto* from, auto* to, int64_t s, int64_t count) {
+    float* sum = h.data<float>() + s * count;
+    gate_add_row(sum, from, gate.defined() ? row_of(gate, rows, s) : nullptr, count);
+    const float* now = sum;
+    if (next.modulated())
+      norm_modulate_row(now, row_of(next.m.shift, next.m.rows, s), row_of(next.m.scale, next.m.rows, s), count,
+                        next.eps, to);
+    else
+      layer_norm_row(now, affine ? weight.data() : nullptr, bias.data(), count, next.eps, to);
+  });
+}
+
 void CpuBackend::channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) {
   const Floats weight(gamma, gamma.size(), 1.0f);
   for_rows(c.pool(), x, y, [&](const auto* from, auto* to, int64_t, int64_t n) {

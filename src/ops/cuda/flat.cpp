@@ -44,6 +44,13 @@ void CudaBackend::gate_add(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows)
   require_row("gate_add", y.dim(-1));
   cuda::gate_add(on(c), h, y, gate, rows);
 }
+void CudaBackend::gate_add_norm(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows, NextNorm next, Tensor n) {
+  require_row("gate_add_norm", y.dim(-1));
+  if (next.modulated())
+    cuda::gate_add_norm_modulate(on(c), h, y, gate, rows, next.m.shift, next.m.scale, next.m.rows, next.eps, n);
+  else
+    cuda::gate_add_layer_norm(on(c), h, y, gate, rows, next.w, next.b, next.eps, n);
+}
 void CudaBackend::channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) {
   require_row("channel_norm", x.dim(-1));
   cuda::channel_norm(on(c), x, {}, gamma, silu, y);

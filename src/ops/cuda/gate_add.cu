@@ -1,6 +1,6 @@
-// h (fp32, in place) += y gate
+// h (fp32, in place) += y gate, alone and with the norm of what h has become.
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/table_rows.cuh"
+#include "ops/cuda/norms.cuh"
 
 namespace zoetrope::cuda {
 namespace {
@@ -51,6 +51,41 @@ struct GateAdd {
   __device__ void apply(const L&, int, float*) const {}
 };
 
+// The kernel reads h and stores the norm.
+template <class B, class Norm>
+struct GateAddNorm {
+  Update<B> update;
+  Norm norm;
+  float* h;
+
+  bool whole() const { return update.whole() && norm.whole(); }
+  template <class L>
+  __device__ void statistics(const L& lane, float* v) {
+    update.add(lane, v);
+#pragma unroll
+    for (int c = 0; c < L::chunks; ++c)
+      if (lane.has(c)) lane.store(h + lane.row * lane.n, lane.at(c), v + 8 * c);
+    norm.statistics(lane, v);
+  }
+  template <class L>
+  __device__ void apply(const L& lane, int i, float* v) const {
+    norm.apply(lane, i, v);
+  }
+};
+
+template <class Norm>
+void gate_add_norm(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                   const Norm& norm, const Tensor& n) {
+  if (h.size() == 0) return;
+  const RowShape shape(h.size() / h.dim(-1), h.dim(-1));
+  with_type(y.dtype(), [&]<class B>(B) {
+    with_type(n.dtype(), [&]<class N>(N) {
+      launch_rows(s, pointer<const float>(h), pointer<N>(n), shape,
+                  GateAddNorm<B, Norm>{{y, gate, rows}, norm, pointer<float>(h)});
+    });
+  });
+}
+
 }  // namespace
 
 void gate_add(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows) {
@@ -59,6 +94,17 @@ void gate_add(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& ga
   with_type(y.dtype(), [&]<class B>(B) {
     launch_rows(s, pointer<const float>(h), pointer<float>(h), shape, GateAdd<B>{{y, gate, rows}});
   });
+}
+
+void gate_add_layer_norm(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                         const Tensor& w, const Tensor& b, float eps, const Tensor& n) {
+  gate_add_norm(s, h, y, gate, rows, LayerNorm{Channels(w), Channels(b), eps}, n);
+}
+
+void gate_add_norm_modulate(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                            const Tensor& shift, const Tensor& scale, const Tensor& chosen, float eps,
+                            const Tensor& n) {
+  gate_add_norm(s, h, y, gate, rows, NormModulate{Modulate(shift, scale, chosen), eps}, n);
 }
 
 }  // namespace zoetrope::cuda

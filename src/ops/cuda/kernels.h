@@ -25,6 +25,10 @@ void norm_modulate(cudaStream_t s, const Tensor& x, const Tensor& shift, const T
 void gate_add(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows);
 // `more` may be undefined; else x += more first, and y is not x.
 void channel_norm(cudaStream_t s, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);
+void gate_add_layer_norm(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                         const Tensor& w, const Tensor& b, float eps, const Tensor& n);
+void gate_add_norm_modulate(cudaStream_t s, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
+                            const Tensor& shift, const Tensor& scale, const Tensor& chosen, float eps, const Tensor& n);
 
 // ---- heads
 struct RopeGrid {
