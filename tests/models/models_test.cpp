@@ -159,7 +159,7 @@ TEST(Models, ADryForwardCountsTheWorkOfTheLargestModel) {
 
 // What depends on the prompt is made by encode_text, once for each block; a forward has six products a block and none
 // of the text's keys and values. Residual updates and the norms behind them are one pass each.
-TEST(Models, AForwardMakesNoKeysOfTheText) {
+TEST(Models, AForwardMakesNoKeysOfTheTextAndFusesEachResidualWithTheNextNorm) {
   DryCtx dry;
   Ctx& c = dry.c;
   const WanConfig config = wan_config(model_preset("wan2.2-t2v-a14b").config("transformer/config.json"));
@@ -177,6 +177,9 @@ TEST(Models, AForwardMakesNoKeysOfTheText) {
     EXPECT_EQ(calls("linear"), step * (6 * config.layers + 2));
     EXPECT_EQ(calls("norm_rope"), step * 3 * config.layers);
     EXPECT_EQ(calls("attention"), step * 2 * config.layers);
+    EXPECT_EQ(calls("gate_add_norm"), step * 3 * config.layers);
+    EXPECT_EQ(calls("norm_modulate"), step);
+    EXPECT_EQ(calls("gate_add") + calls("layer_norm"), 0);
   }
 }
 

@@ -11,17 +11,25 @@ struct WanTransformer::Pass {
   int64_t tokens;                 // S
   TokenShard shard;               // this rank's share of them, S' = shard.slot
   Tensor h;                       // [S', C] fp32 residual stream
+  Tensor n;                       // [S', C] its norm: the input of the next branch
   Tensor temb, tproj;             // [C], [6, C] fp32: this step's
+  Tensor table;                   // [6 L + 2, C] fp32: shift, scale and gate of branch after branch
   Rope rope;
   const Text& text;
+
+  // Of the modulated branches in their order: self-attention and feed-forward of each block, then the output, which has
+  // no gate.
+  Modulation modulation(size_t branch) const { return {row(branch, 0), row(branch, 1), {}}; }
+  Tensor gate(size_t branch) const { return row(branch, 2); }
+
+ private:
+  Tensor row(size_t branch, int64_t i) const {
+    const int64_t at = 3 * static_cast<int64_t>(branch) + i;
+    return table.rows(at, at + 1);
+  }
 };
 
 namespace {
-
-// Rows `first` and first + 1 of a table [R, C]: shift, scale.
-Modulation modulation(const Tensor& table, int64_t first) {
-  return {table.rows(first, first + 1), table.rows(first + 1, first + 2), {}};
-}
 
 Tensor flat(const Tensor& o) { return o.view({o.dim(0), o.dim(1) * o.dim(2)}); }  // [S, N, D] -> [S, N*D]
 
@@ -48,8 +56,10 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
             tokens,
             shard,
             c.empty({shard.slot, dim}, DType::f32),
+            c.empty({shard.slot, dim}, compute_),
             c.empty({dim}, DType::f32),
             c.empty({6, dim}, DType::f32),
+            c.empty({6 * config_.layers + 2, dim}, DType::f32),
             rope_.grid(frames, rows / config_.patch_rows, columns / config_.patch_columns),
             text};
   pass.rope.offset = shard.first;
@@ -117,29 +127,38 @@ void WanTransformer::head(Ctx& c, const Tensor& latents, const Pass& pass) const
   Scope scope(c.scratch());
   patch_.into(c, patches(c, latents, pass), pass.h);
   c.tap("patch", pass.h);
+  fill_table(c, pass);
+  norm_modulate_into(c, pass.h, pass.modulation(0), config_.eps, pass.n);
 }
 
+void WanTransformer::fill_table(Ctx& c, const Pass& pass) const {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const int64_t at = 6 * static_cast<int64_t>(i);
+    copy(c, pass.tproj, pass.table.rows(at, at + 6));
+    add(c, pass.table.rows(at, at + 6), blocks_[i].table);
+  }
+  const Tensor last = pass.table.rows(6 * config_.layers, 6 * config_.layers + 2);
+  copy(c, table_, last);
+  for (int64_t i = 0; i < 2; ++i) add(c, last.row(i), pass.temb);
+}
+
+// Each branch reads the norm that the one before it left, and leaves the next one's: residual and norm are one pass.
 void WanTransformer::run_block(Ctx& c, size_t i, const Pass& pass) const {
-  Scope scope(c.scratch());
-  const Tensor rows = c.empty_like(pass.tproj);  // [6, C]: shift, scale, gate; shift, scale, gate
-  copy(c, pass.tproj, rows);
-  add(c, rows, blocks_[i].table);
-  self_attention(c, i, pass, rows);
+  self_attention(c, i, pass);
   cross_attention(c, i, pass);
-  feed_forward(c, i, pass, rows);
+  feed_forward(c, i, pass);
   c.tap(cat("block.", i), pass.h);
 }
 
-void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
+void WanTransformer::self_attention(Ctx& c, size_t i, const Pass& pass) const {
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
-  WanSelfSource source(n, {tp(), block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
+  WanSelfSource source(pass.n, {tp(), block.qkv, block.norm_q1, block.norm_k1, config_.eps}, pass.rope, geometry(pass),
                        cat("block.", i, '.'));
   const Tensor o = exchange_->attention->run(c, source).o;  // [S', N', D]
   const Tensor y = tp().sum(c, block.out1, flat(o));        // [S', C]
   c.tap(cat("block.", i, ".attn1"), y);
-  gate_add(c, pass.h, y, rows.rows(2, 3), {});
+  gate_add_norm(c, pass.h, y, pass.gate(2 * i), {}, {config_.eps, block.norm2_w, block.norm2_b}, pass.n);
 }
 
 // Keys and values are the prompt's, made once by encode_text.
@@ -147,37 +166,30 @@ void WanTransformer::cross_attention(Ctx& c, size_t i, const Pass& pass) const {
   Scope scope(c.scratch());
   const Block& block = blocks_[i];
   const int64_t width = config_.width;
-  const Tensor n = layer_norm(c, pass.h, block.norm2_w, block.norm2_b, config_.eps, compute_);  // [S', C]
-  const Heads q = as_heads(block.q2(c, n), width);
+  const Heads q = as_heads(block.q2(c, pass.n), width);
   tp().norm_rope(c, {{q, block.norm_q2, q}}, config_.dim(), config_.eps, nullptr);
   const Tensor kv = pass.text.kv.row(static_cast<int64_t>(i));  // [512, 2C']
   const Tensor o = attention(c, q, as_heads(kv, 0, heads(), width), as_heads(kv, heads() * width, heads(), width)).o;
   const Tensor y = tp().sum(c, block.out2, flat(o));  // [S', C]
   c.tap(cat("block.", i, ".attn2"), y);
-  gate_add(c, pass.h, y, {}, {});
+  gate_add_norm(c, pass.h, y, {}, {}, {.eps = config_.eps, .m = pass.modulation(2 * i + 1)}, pass.n);
 }
 
-void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const {
+void WanTransformer::feed_forward(Ctx& c, size_t i, const Pass& pass) const {
   Scope scope(c.scratch());
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 3), config_.eps, compute_);  // [S', C]
-  const Tensor wide = blocks_[i].up(c, n, {.act = Act::gelu_tanh});  // [S', this rank's part of ffn_dim]
-  const Tensor y = tp().sum(c, blocks_[i].down, wide);               // [S', C]
+  const Tensor wide = blocks_[i].up(c, pass.n, {.act = Act::gelu_tanh});  // [S', this rank's part of ffn_dim]
+  const Tensor y = tp().sum(c, blocks_[i].down, wide);                    // [S', C]
   c.tap(cat("block.", i, ".ffn"), y);
-  gate_add(c, pass.h, y, rows.rows(5, 6), {});
+  gate_add_norm(c, pass.h, y, pass.gate(2 * i + 1), {}, {.eps = config_.eps, .m = pass.modulation(2 * i + 2)}, pass.n);
 }
 
 void WanTransformer::tail(Ctx& c, const Tensor& velocity, const Pass& pass) const {
   Scope scope(c.scratch());
-  const Tensor rows = c.empty({2, config_.dim()}, DType::f32);  // shift, scale
-  copy(c, table_, rows);
-  for (int64_t i = 0; i < 2; ++i) add(c, rows.row(i), pass.temb);
-  const Tensor n = norm_modulate(c, pass.h, modulation(rows, 0), config_.eps, compute_);  // [S', C]
-
   const auto& [slot, first, real] = pass.shard;
   const Shape shape{sequence_ranks() * slot, head_columns()};
   const Tensor all = sequence_ranks() > 1 ? exchange_->velocity.view(shape, DType::f32) : c.empty(shape, DType::f32);
   const Tensor own = all.rows(first, first + slot);  // [S', 4 C_out]
-  head_.into(c, n, own);
+  head_.into(c, pass.n, own);
   c.tap("head", own);
   if (mesh()) mesh()->sequence().all_gather(c, own, all);
   const Tensor y = all.rows(0, pass.tokens);

@@ -88,10 +88,11 @@ class WanTransformer {
   Tensor patches(Ctx& c, const Tensor& latents, const Pass& pass) const;
   void reserve(const Pass& pass) const;
   void head(Ctx& c, const Tensor& latents, const Pass& pass) const;
+  void fill_table(Ctx& c, const Pass& pass) const;
   void run_block(Ctx& c, size_t i, const Pass& pass) const;
-  void self_attention(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const;
+  void self_attention(Ctx& c, size_t i, const Pass& pass) const;
   void cross_attention(Ctx& c, size_t i, const Pass& pass) const;
-  void feed_forward(Ctx& c, size_t i, const Pass& pass, const Tensor& rows) const;
+  void feed_forward(Ctx& c, size_t i, const Pass& pass) const;
   void tail(Ctx& c, const Tensor& velocity, const Pass& pass) const;
 
   WanConfig config_;
