@@ -2,6 +2,9 @@
 // changes between steps from device memory.
 #include <cuda_runtime.h>
 
+#include "cuda/counted_calls.h"
+#include "models/wan/transformer.h"
+#include "nn/random.h"
 #include "ops/cuda/segments.h"
 #include "ops/ops.h"
 #include "support/device_ctx.h"
@@ -36,7 +39,10 @@ struct Block {
       Fork side(c);
       more = silu(side, o);
     }
-    gate_add(c, h, linear(c, more, out_w, bias, {.act = Act::gelu_tanh}), table.rows(2, 3), {});
+    const Tensor last = c.empty(h.shape(), DType::bf16);
+    gate_add_norm(c, h, linear(c, more, out_w, bias, {.act = Act::gelu_tanh}), table.rows(2, 3), {},
+                  {.eps = 1e-6f, .m = {table.rows(0, 1), table.rows(1, 2), {}}}, last);
+    gate_add(c, h, last, {}, {});
   }
 
   Tensor h, qkv_w, out_w, bias, norm, table;
@@ -98,6 +104,49 @@ TEST(Segments, AllocateNothingAfterWarmUp) {
   }
   EXPECT_TRUE(same);
   EXPECT_EQ(dev.c.scratch().committed(), committed);
+}
+
+// The first run takes memory; the recording and the replays take none, and wait for nothing.
+TEST(Segments, CallNothingThatAllocatesOrWaitsAfterTheFirstRun) {
+  DeviceCtx dev;
+  const Block block(dev);
+  const CudaCalls before = cuda_calls();
+  dev.c.segment("block", [&] { block.run(dev); });
+  EXPECT_GT(cuda_calls().memory, before.memory) << "what the first run takes must be seen";
+  const CudaCalls warm = cuda_calls();
+  for (int i = 0; i < 5; ++i) dev.c.segment("block", [&] { block.run(dev); });
+  EXPECT_EQ(cuda_calls(), warm);
+  EXPECT_EQ(segments(dev).replays(), 4);
+  dev.c.stream().sync();
+  EXPECT_GT(cuda_calls().waits, warm.waits) << "a wait must be seen";
+}
+
+// A whole prediction: the rows of the step that are copied before the segments, and the segments.
+TEST(Segments, OfATransformerCallNothingThatAllocatesOrWaits) {
+  DeviceCtx dev;
+  WanConfig config;
+  config.layers = 2, config.heads = 2, config.width = 64, config.text_dim = 48, config.ffn_dim = 256;
+  nn::Random weights(3);
+  const WanTransformer model(dev.c, config, weights, DType::bf16);
+  const std::vector<float> times{900, 500, 100};
+  const StepTable steps = model.steps(dev.c, times);
+  const Text text = model.encode_text(dev.c, dev.random({WanConfig::text_rows, config.text_dim}, 1), 20);
+  const Tensor latents = dev.random({2, 8, 12, config.in_channels}, 2);
+  std::vector<std::vector<float>> plain;
+  const auto step = [&](int64_t i) {
+    Scope scope(dev.c.scratch());
+    return values_of(model.forward(dev.c, latents, steps, i, text));
+  };
+  for (int64_t i = 0; i < 3; ++i) plain.push_back(step(0));  // plain, recorded, replayed
+  EXPECT_EQ(plain[0], plain[2]);
+  EXPECT_EQ(segments(dev).recorded(), 3u) << "head, blocks, tail";
+  const CudaCalls warm = cuda_calls();
+  for (int64_t i = 0; i < 3; ++i) {
+    Scope scope(dev.c.scratch());
+    model.forward(dev.c, latents, steps, i, text);
+  }
+  EXPECT_EQ(cuda_calls(), warm);
+  EXPECT_NE(step(1), plain[0]) << "a replay reads the rows of its own step";
 }
 
 TEST(Segments, RefuseABodyThatWaitsAndWorkAfterwards) {
