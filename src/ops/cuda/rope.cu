@@ -68,9 +68,9 @@ __global__ void rope_kernel(X* x, int64_t row, int64_t tokens, int heads, int wi
 
 // Norm of a row (all heads of a token, or one head), then adjacent pairs turned: both of a pair lie in one thread.
 // Steady: all eights of a thread stand at the same place in a head, so that it looks its angles up once.
-template <class Y>
+template <class Y, bool Steady>
 struct NormRope : ScaledRow {
-  bool rotate, steady;
+  bool rotate;
   int width, inner;  // inner: rows a token
   Angles angles;
   Angles::Place place = {};
@@ -80,7 +80,7 @@ struct NormRope : ScaledRow {
   __device__ void statistics(const L& lane, const float* v) {
     if (rotate && lane.live) {
       place = angles.find(inner == 1 ? lane.row : static_cast<uint32_t>(lane.row) / static_cast<uint32_t>(inner));
-      if (steady) look_up(lane.at(0), lane.n);
+      if (Steady) look_up(lane.at(0), lane.n);
     }
     ScaledRow::statistics(lane, v);
   }
@@ -88,18 +88,23 @@ struct NormRope : ScaledRow {
   __device__ void apply(const L& lane, int i, float* v) {
     scale(lane, i, v);
     if (!rotate || !place.inside) return;
-    if (!steady) look_up(i, lane.n);
+    if (!Steady) look_up(i, lane.n);
     for (int j = 0; j < 4; ++j) {
       v[2 * j] = rounded(v[2 * j], Y{}), v[2 * j + 1] = rounded(v[2 * j + 1], Y{});
       turn(v[2 * j], v[2 * j + 1], angle[j]);
     }
   }
-  // The angles of the four pairs from element i on, as far as they are the row's.
+  // The angles of the four pairs from element i on, as far as they are the row's. Eights that are steady lie in one
+  // head.
   __device__ void look_up(int i, int n) {
-    if (!place.inside) return;
+    if (!place.inside || i >= n) return;
+    const int first = i % width / 2;
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      if (i + 2 * j < n) angle[j] = angles.at(place, (i + 2 * j) % width / 2);
+      if (Steady)
+        angle[j] = angles.at(place, first + j);
+      else if (i + 2 * j < n)
+        angle[j] = angles.at(place, (i + 2 * j) % width / 2);
   }
 };
 
@@ -146,15 +151,18 @@ void norm_rope(cudaStream_t s, const Heads& x, const Tensor& w, float eps, const
   shape.inner = together ? 1 : static_cast<int>(x.heads), shape.from_stride = x.row, shape.to_stride = out.row;
   with_type(x.dtype(), [&]<class X>(X) {
     with_type(out.dtype(), [&]<class Y>(Y) {
-      const auto width = static_cast<int>(x.width);
-      const bool steady = width % 8 == 0 && 8 * shape.lanes % width == 0;
-      const NormRope<Y> op{{Channels(w), Inverse(eps, sums, columns)},
-                           fused,
-                           steady,
-                           width,
-                           shape.inner,
-                           fused ? Angles(*grid) : Angles()};
-      launch_rows(s, pointer<const X>(x.buf) + x.at, pointer<Y>(out.buf) + out.at, shape, op);
+      const auto run = [&]<bool Steady>(std::bool_constant<Steady>) {
+        launch_rows(s, pointer<const X>(x.buf) + x.at, pointer<Y>(out.buf) + out.at, shape,
+                    NormRope<Y, Steady>{{Channels(w), Inverse(eps, sums, columns)},
+                                        fused,
+                                        static_cast<int>(x.width),
+                                        shape.inner,
+                                        fused ? Angles(*grid) : Angles()});
+      };
+      if (x.width % 8 == 0 && 8 * shape.lanes % x.width == 0)
+        run(std::true_type{});
+      else
+        run(std::false_type{});
     });
   });
   if (grid && !fused) rope(s, out, *grid);  // halves lie in different threads
