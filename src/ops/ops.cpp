@@ -189,6 +189,8 @@ void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate,
     require_rows(op, next.m.shift, next.m.rows, h);
     require_rows(op, next.m.scale, next.m.rows, h);
     require(!next.w.defined() && !next.b.defined(), op, ": weights and a modulation are given, one of them is needed");
+  } else {
+    require(!next.m.scale.defined() && !next.m.rows.defined(), op, ": a modulation has scales or rows but no shifts");
   }
   require_channels(op, "w", next.w, h.dim(-1));
   require_channels(op, "b", next.b, h.dim(-1));

@@ -339,6 +339,10 @@ TEST(Norms, RefuseWhatDoesNotFit) {
               gate_add_norm(dev, h, x, {}, {}, {.w = all, .m = {table, table, {}}}, x);
             }),
             "gate_add_norm: weights and a modulation are given, one of them is needed");
+  EXPECT_EQ(words([&] {
+              gate_add_norm(dev, h, x, {}, {}, {.m = {{}, table, {}}}, x);
+            }),
+            "gate_add_norm: a modulation has scales or rows but no shifts");
   EXPECT_EQ(words([&] { gate_add_norm(dev, h, x, {}, {}, {.w = all}, w); }),
             "gate_add_norm: n is [6] fp32 but h is [2, 8]");
   EXPECT_EQ(words([&] {
