@@ -63,7 +63,7 @@ fi
 step raw 70 python3 peers/cuda.py raw --ours "$OUT/ours"
 step depth 120 python3 peers/cuda.py depth --ours "$OUT/ours"
 if ! grep -q '^bench | depth' "$OUT/depth.log"; then step depth_alone 80 "$OUT/ours" depth; fi
-step step 40 "$OUT/ours" step
+step step 60 "$OUT/ours" step
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ -n "$sanitizer" ]; then
   step racecheck 40 env "LD_LIBRARY_PATH=$PWD:$libraries" "$sanitizer" --tool racecheck --error-exitcode 9 --print-limit 20 ./test_cuda \

@@ -1,6 +1,6 @@
 // Times of Wan's parts at their real sizes on one GPU, with random weights and inputs. Each timed result is checked.
 // - block: one block of A14B (5120 wide, 40 heads), 72,000 tokens, bf16: replays of its graph, then by op
-// - step: a forward of 480x256, 17 frames: replays against the sum of its ops
+// - step [LAYERS]: a forward of 480x256, 17 frames, 40 blocks unless told otherwise: replays against the sum of its ops
 // - products: the block's matrix products, one by one
 // - attention: its attentions, one by one, a slice of them against a sum in fp32
 // - vae: 2.1 decode of 20 latent frames to 1280x720, bf16, and the device memory that it takes
@@ -32,9 +32,9 @@ namespace {
 constexpr int64_t frames = 20, rows = 90, columns = 160;  // of the latents of 77 frames of 1280x720
 constexpr int64_t tokens = frames * rows / 2 * columns / 2, text = WanConfig::text_rows;
 
-using bench::check, bench::op_times, bench::Watch;
+using bench::check, bench::in_place, bench::InPlace, bench::Watch;
 
-constexpr const char* by_themselves = "sum of the ops' own times on the device";
+constexpr const char* where_they_run = "sum of the ops' times on the device, in place behind replays";
 
 void line(const std::string& what, double value, const char* unit, const std::string& remark = "") {
   std::printf("bench | %s | %.4g | %s | %s\n", what.c_str(), value, unit, remark.c_str());
@@ -220,50 +220,58 @@ void block(Gpu& g) {
   line("block", s.median, "ms", range(s, ", graph replays, 72000 tokens"));
 
   print("block",
-        op_times(g.rank, 3,
+        in_place(g.rank, 3,
                  [&](Ctx& c) {
                    Scope scope(c.scratch());
                    model.forward(c, in.latents, steps, 0, prompt);
-                 }),
-        by_themselves);
+                 })
+            .ops,
+        where_they_run);
   plans(g);
 }
 
-// A step of a small video, where launches could show: 480x256, 17 frames, some blocks of A14B's width. The whole
-// forward, replayed, against the sum of what its ops take alone.
-void step(Gpu& g) {
+// A forward of a small video, where launches could show: 480x256, 17 frames, A14B's width. Replays against the sum of
+// what its ops take in place, in turns.
+void step(Gpu& g, const std::string& layers) {
   WanConfig config;
-  config.layers = 8;
+  if (!layers.empty()) config.layers = std::stoi(layers);
   nn::Random weights(1, &g.pool);
   const WanTransformer model(g.c, config, weights, DType::bf16);
   const Inputs in(g, {5, 32, 60, 16});
   const float at = 500;
   const StepTable steps = model.steps(g.c, {&at, 1});
   const Text prompt = model.encode_text(g.c, in.context, text);
+  std::vector<float> first, last;
+  const auto look = [&](std::vector<float>& to) {
+    Scope scope(g.c.scratch());
+    to = host_of(g.c, model.forward(g.c, in.latents, steps, 0, prompt));
+  };
   const auto forward = [&](Ctx& c) {
     Scope scope(c.scratch());
     model.forward(c, in.latents, steps, 0, prompt);
   };
-  Watch watch(g.stream());
-  const auto replays = [&] {
-    std::vector<double> all;
-    for (int i = -4; i < 15; ++i) {
-      watch.start();
-      forward(g.c);
-      watch.stop();
-      if (i >= 0) all.push_back(watch.ms());
-    }
-    return spread_of(all);
-  };
-  const Spread first = replays();
-  const OpCounts counts = op_times(g.rank, 9, forward);
-  const Spread second = replays();
-  const double replay = (first.median + second.median) / 2, ops = 1e3 * seconds_of(counts);
-  print("step", counts, by_themselves);
-  line("step", replay, "ms",
-       cat(config.layers, " blocks, 2400 tokens, graph replays; medians before and after its ops ", first.median, ", ",
-           second.median));
-  line("step against the sum of its ops", replay / ops, "", "at most 1.03");
+  look(first), look(last), look(last);  // plain, recorded, replayed
+  const InPlace times = in_place(g.rank, 15, forward);
+  const bench::Nodes nodes = bench::nodes_of(g.rank, forward);
+  look(last);
+  require(first == last, "cuda_bench: step: a replay has other bits than the plain run");
+  rms_of("step", last);
+
+  print("step", times.ops, where_they_run);
+  const double gap = times.replay.median - times.sum.median, count = static_cast<double>(nodes.all());
+  int64_t calls = 0;
+  for (const auto& [name, op] : times.ops) calls += op.calls;
+  line("step", times.replay.median, "ms",
+       cat(range(times.replay), ", ", config.layers, " blocks, 2400 tokens, graph replays; ", times.clock));
+  line("step ops", times.sum.median, "ms", cat(range(times.sum), ", ", calls, " ops; ", times.clock_of_ops));
+  line("step ops, first to last", times.span.median, "ms",
+       cat(range(times.span), ", with events and gaps; ", times.spoilt, " rounds spoilt"));
+  line("step events", 1e3 * times.events, "us",
+       cat("an empty pair; ", calls, " of them are ", times.events * static_cast<double>(calls), " ms of the sum"));
+  line("step nodes", count, "",
+       cat(nodes.kernels, " kernels, ", nodes.copies, " copies, ", nodes.sets, " sets, ", nodes.others, " others"));
+  line("step gap", 1e3 * gap / count, "us", "a node: replay less the sum of its ops");
+  line("step against the sum of its ops", times.replay.median / times.sum.median, "", "at most 1.03");
 }
 
 // ---- the libraries alone ----------------------------------------------------------------------------------------
@@ -431,13 +439,13 @@ void run(const std::string& what, const std::string& file) {
   std::printf("device | %s | sm_%d | driver %s | runtime %s | cublas %s | cudnn %s\n", facts.name.c_str(),
               facts.capability, facts.driver.c_str(), facts.runtime.c_str(), facts.cublas.c_str(), facts.cudnn.c_str());
   if (what == "block") return block(g);
-  if (what == "step") return step(g);
+  if (what == "step") return step(g, file);
   if (what == "products") return products(g);
   if (what == "attention") return attention(g);
   if (what == "vae") return vae(g);
   if (what == "glue") return glue(g);
   if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16}, file);
-  fail(Code::invalid, "cuda_bench block|step|products|attention|vae|glue|depth [FILE]");
+  fail(Code::invalid, "cuda_bench block|step [LAYERS]|products|attention|vae|glue|depth [FILE]");
 }
 
 }  // namespace
