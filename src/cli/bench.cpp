@@ -104,6 +104,10 @@ void print_load(const OrderedJson& json) {
                 range(one.at("load_s")).c_str(), one.at("load_s").at("gbytes_per_s").get<double>(),
                 range(one.at("read_s")).c_str(), one.at("read_s").at("gbytes_per_s").get<double>(),
                 one.at("ratio").get<double>());
+    const OrderedJson& spent = one.at("spent_s");
+    std::printf("  of a load: map %.4g s, wait for reads %.4g s, for the device %.4g s; %lld pieces\n",
+                spent.at("map").get<double>(), spent.at("wait_for_reads").get<double>(),
+                spent.at("wait_for_device").get<double>(), static_cast<long long>(one.at("pieces").get<int64_t>()));
   }
 }
 

@@ -51,6 +51,32 @@ void load_model(Ctx& c, const std::string& name, const Json& config, nn::Paramet
   }
 }
 
+// Notes how long a device takes to map what its regions ask for.
+class TimedPages final : public Pages {
+ public:
+  TimedPages(std::unique_ptr<Pages> pages, double& seconds) : pages_(std::move(pages)), seconds_(seconds) {}
+  std::byte* base() const override { return pages_->base(); }
+  bool host() const override { return pages_->host(); }
+  size_t reserved() const override { return pages_->reserved(); }
+  size_t grain() const override { return pages_->grain(); }
+  void commit(size_t from, size_t to) override {
+    const Stopwatch watch;
+    pages_->commit(from, to);
+    seconds_ += watch.seconds();
+  }
+  void release(size_t from, size_t to) override { pages_->release(from, to); }
+
+ private:
+  std::unique_ptr<Pages> pages_;
+  double& seconds_;
+};
+
+// Where the time of a load goes; what is left is the sender's own: calls of the device, and looking at files.
+struct Spent {
+  double map = 0, reading = 0, arriving = 0;
+  size_t pieces = 0;
+};
+
 // Most that was resident since reset_peak, and file pages are not counted as long as they are not mapped.
 int64_t peak_resident() {
   std::ifstream status("/proc/self/status");
@@ -68,13 +94,20 @@ class Loading {
       : rank_(rank), what_(what), config_(config), weights_(weights), bits_(rank, "load") {
     for (const fs::path& file : checkpoint.files()) add_pieces(file);
     Rank& r = rank.rank;
+    r.make_pages = [this, make = r.make_pages](size_t bytes) -> std::unique_ptr<Pages> {
+      return std::make_unique<TimedPages>(make(bytes), spent_.map);
+    };
     if (!r.make_intake) plain_ = std::make_unique<Intake>(std::make_unique<Buffers>(), rank.pool.threads());
   }
 
   double load() {
+    spent_ = {};
     const Stopwatch watch;
     load_model(rank_.c, what_.part, config_, weights_, what_.dtype);
     const double seconds = watch.seconds();
+    if (const Intake* intake = rank_.rank.intake.get())
+      spent_.reading = intake->spent().reading, spent_.arriving = intake->spent().arriving,
+      spent_.pieces = intake->spent().pieces;
     std::vector<Tensor> tensors;
     weight_bytes_ = 0;
     for (const auto& held : rank_.shared.held()) {
@@ -105,6 +138,7 @@ class Loading {
     return kept < 0.01;
   }
 
+  const Spent& spent() const { return spent_; }  // in the last load
   int64_t file_bytes() const { return bytes_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t buffer_bytes() const { return static_cast<int64_t>((plain_ ? *plain_ : *rank_.rank.intake).buffer_bytes()); }
@@ -135,6 +169,7 @@ class Loading {
   std::vector<Piece> pieces_;  // of the files, as they lie
   std::unique_ptr<Intake> plain_;
   int64_t bytes_ = 0, weight_bytes_ = 0;
+  Spent spent_;
 };
 
 OrderedJson rate(const Spread& s, int64_t bytes) {
@@ -145,17 +180,24 @@ OrderedJson rate(const Spread& s, int64_t bytes) {
 
 // Reads and loads in turns, so that neither has the quieter machine.
 OrderedJson in_turns(Loading& loading, int runs, const std::function<void()>& before) {
-  std::vector<double> reads, loads;
+  std::vector<double> reads, loads, maps, reading, arriving;
   for (int run = 0; run < runs; ++run) {
     before();
     reads.push_back(loading.read());
     before();
     loads.push_back(loading.load());
+    const Spent& spent = loading.spent();
+    maps.push_back(spent.map), reading.push_back(spent.reading), arriving.push_back(spent.arriving);
   }
   const Spread read = spread_of(reads), load = spread_of(loads);
   return {{"read_s", rate(read, loading.file_bytes())},
           {"load_s", rate(load, loading.file_bytes())},
-          {"ratio", load.median / read.median}};
+          {"ratio", load.median / read.median},
+          {"spent_s",
+           {{"map", spread_of(maps).median},
+            {"wait_for_reads", spread_of(reading).median},
+            {"wait_for_device", spread_of(arriving).median}}},
+          {"pieces", loading.spent().pieces}};
 }
 
 // A folder that was not there, and those above it that were not, either. It goes with its owner, whatever is in it;

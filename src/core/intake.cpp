@@ -5,6 +5,7 @@
 #include <exception>
 #include <thread>
 
+#include "base/deadline.h"
 #include "core/stop.h"
 
 namespace zoetrope {
@@ -75,14 +76,21 @@ struct Intake::Reading {
 void Intake::send_all(Reading& reading, const std::stop_token& stop) {
   for (size_t k = 0; k < reading.pieces.size(); ++k) {
     check_stop(stop);
+    const Stopwatch arriving;
     while (k - reading.retired >= spare) reading.retire();
+    spent_.arriving += arriving.seconds();
+    const Stopwatch taking;
     reading.take(k);
+    spent_.reading += taking.seconds();
     port_->send(k % slots(), reading.pieces[k]);
   }
+  const Stopwatch arriving;
   while (reading.retired < reading.pieces.size()) reading.retire();
+  spent_.arriving += arriving.seconds();
 }
 
 void Intake::run(const std::vector<Piece>& pieces, const Event& event, const std::stop_token& stop) {
+  spent_ = {0, 0, pieces.size()};
   if (pieces.empty()) return;
   assert(std::ranges::all_of(pieces, [](const Piece& piece) { return piece.bytes() <= slot_bytes; }));
   for (size_t slot = 0; slot < slots(); ++slot) port_->buffer(slot);  // made here, not by a reader

@@ -49,6 +49,13 @@ class Intake {
   // be read or is not finite throws; a stop is seen between pieces.
   void run(const std::vector<Piece>& pieces, const Event& event, const std::stop_token& stop);
 
+  // What the sender of the last run waited for, and how often.
+  struct Spent {
+    double reading = 0, arriving = 0;  // seconds: for pieces to be read, for what was sent to be in its place
+    size_t pieces = 0;
+  };
+  const Spent& spent() const { return spent_; }
+
   size_t buffer_bytes() const { return slots() * slot_bytes; }  // host memory, held as long as this lives
 
  private:
@@ -60,6 +67,7 @@ class Intake {
 
   std::unique_ptr<Port> port_;
   int readers_;
+  Spent spent_;
 };
 
 }  // namespace zoetrope

@@ -41,6 +41,7 @@ TEST(Bench, LoadsBesideAPlainReadOfTheSameFiles) {
   EXPECT_EQ(json.at("file_bytes"),
             static_cast<int64_t>(std::filesystem::file_size(toy() / "vae/diffusion_pytorch_model.safetensors")));
   EXPECT_GT(json.at("warm").at("ratio"), 0);
+  EXPECT_GT(json.at("warm").at("spent_s").at("map"), 0);
 }
 
 TEST(Bench, ASparseCheckpointHasTheSameShapesAndGoesAway) {

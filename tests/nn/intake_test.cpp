@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <limits>
+#include <thread>
 
 #include "core/digest.h"
 #include "io/temp_folder.h"
@@ -120,6 +121,34 @@ TEST(IntakeLoading, AFileThatWasCutOffIsAnErrorAndTheIntakeGoesOn) {
   EXPECT_NE(text.find("cut.safetensors: ends at byte "), std::string::npos) << text;
   EXPECT_NE(text.find("it is truncated, download it again"), std::string::npos) << text;
   EXPECT_EQ(load(checkpoint), plain);
+}
+
+TEST(IntakeLoading, SaysWhatItWaitedFor) {
+  struct Slow final : HostPort {
+    bool arrived(size_t slot, bool look) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      return HostPort::arrived(slot, look);
+    }
+  };
+  const auto pieces = [](int count, int milliseconds) {
+    return std::vector<Piece>(
+        static_cast<size_t>(count),
+        {[=](std::span<std::byte>) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); },
+         DType::f32,
+         Unpack::run(1),
+         {},
+         {},
+         {}});
+  };
+  Intake reads(std::make_unique<HostPort>(), 1), sends(std::make_unique<Slow>(), 2);
+  reads.run(pieces(20, 2), {}, {});
+  sends.run(pieces(20, 0), {}, {});
+  EXPECT_EQ(reads.spent().pieces, 20u);
+  EXPECT_GE(reads.spent().reading, 0.03);
+  EXPECT_GE(sends.spent().arriving, 0.04);
+  EXPECT_GT(reads.spent().reading, reads.spent().arriving);
+  sends.run({}, {}, {});
+  EXPECT_EQ(sends.spent().pieces, 0u);
 }
 
 // What is asked for again and again is noticed between pieces, and nobody reads on.
