@@ -216,9 +216,9 @@ TEST(GateAddNorm, IsGateAddThenTheNormBitForBit) {
 TEST(ChannelNorm, MatchesItsFormulaWithAndWithoutSilu) {
   DeviceCtx dev;
   for (const DType type : types)
-    for (const int64_t width : widths)
+    for (const int64_t width : {1, 5, 64, 96, 97, 192, 384})
       for (const bool with_silu : {false, true}) {
-        const Tensor x = dev.random({2, 3, 4, width}, 1, type, 3), gamma = dev.random({width}, 2),
+        const Tensor x = dev.random({2, 3, 4, width}, 1, type, 3), gamma = dev.random({width}, 2, type),
                      y = dev.poisoned(x.shape(), type);
         channel_norm(dev, x, gamma, with_silu, y);
         expect_near(y,
@@ -245,7 +245,7 @@ TEST(ChannelNorm, BehindAnAdditionHasTheBitsOfThePlainForm) {
     for (const int64_t width : {3, 8, 96, 100, 192, 384, 400, 776})
       for (const bool with_silu : {false, true}) {
         SCOPED_TRACE(cat(type, " ", width, " channels"));
-        const Tensor more = dev.random({2, 3, 4, width}, 2, type, 3), gamma = dev.random({width}, 3);
+        const Tensor more = dev.random({2, 3, 4, width}, 2, type, 3), gamma = dev.random({width}, 3, type);
         Tensor sums[2], norms[2];
         for (int fused = 0; fused < 2; ++fused) {
           sums[fused] = dev.random({2, 3, 4, width}, 1, type, 3), norms[fused] = dev.poisoned(more.shape(), type);
@@ -253,6 +253,40 @@ TEST(ChannelNorm, BehindAnAdditionHasTheBitsOfThePlainForm) {
                                                                  norms[fused]);
         }
         expect_same_bits(sums[1], sums[0]), expect_same_bits(norms[1], norms[0]);
+      }
+}
+
+// Widths of the released decoder have a kernel of their own where everything is aligned: the bits of the general one,
+// and no write behind the last pixel. `away`: elements that x and gamma lie off an aligned address.
+TEST(ChannelNorm, HasTheSameBitsAtEveryAddress) {
+  DeviceCtx dev;
+  for (const int64_t width : {96, 192, 384})
+    for (const int64_t pixels : {1, 37, 64})
+      for (const bool addition : {false, true}) {
+        SCOPED_TRACE(cat(pixels, " pixels of ", width, " channels", addition ? ", behind an addition" : ""));
+        const int64_t n = pixels * width;
+        const auto at = [&](const Tensor& values, int64_t away) {
+          const Tensor room = dev.poisoned({values.size() + 16}, DType::bf16);
+          const Tensor x(static_cast<std::byte*>(room.raw()) + 2 * away, values.shape(), DType::bf16);
+          copy(dev, values, x);
+          return x;
+        };
+        const Tensor values = dev.random({1, 1, pixels, width}, 1, DType::bf16, 3),
+                     more = dev.random(values.shape(), 2, DType::bf16, 3), gamma = dev.random({width}, 3, DType::bf16);
+        std::vector<float> norms[2], sums[2];
+        for (int64_t away = 0; away < 2; ++away) {
+          const Tensor x = at(values, away), room = dev.poisoned({n + 16}, DType::bf16);
+          const Tensor y(room.raw(), values.shape(), DType::bf16);
+          const std::vector<float> behind = values_of(room.rows(n, n + 16));
+          if (addition)
+            add_channel_norm(dev, x, more, at(gamma, away), true, y);
+          else
+            channel_norm(dev, x, at(gamma, away), true, y);
+          norms[away] = values_of(y), sums[away] = values_of(x);
+          EXPECT_EQ(std::memcmp(behind.data(), values_of(room.rows(n, n + 16)).data(), 16 * sizeof(float)), 0);
+        }
+        EXPECT_EQ(norms[0], norms[1]);
+        EXPECT_EQ(sums[0], sums[1]);
       }
 }
 

@@ -2,7 +2,9 @@
 //
 // A pixel belongs to `lanes` threads of a warp, a power of two; each has up to `most` chunks of eight channels, chunk c
 // of lane l at 8 (c lanes + l), so that a pixel of 96, 192 or 384 channels fills them all. A thread adds its squares in
-// ascending order, lanes are folded by halves: bits depend on the pixel and on C alone.
+// ascending order, lanes are folded by halves: bits depend on the pixel and on C alone. Two kernels, of equal bits: one
+// for full lanes of bf16, whose loads are all under way before the first is needed, and one for everything else, which
+// has to look at each chunk's end and address and so waits for one load after the other.
 #include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
@@ -27,7 +29,73 @@ struct Norm {
   bool silu;
 };
 
-// `each` pixels a group of lanes, so that loads of the next are under way and gamma is read once.
+__device__ inline float inverse_of(float squares, int lanes, float root) {
+  const float length = sqrtf(group_sum(squares, lanes));
+  return root / (length > 1e-12f || length != length ? length : 1e-12f);
+}
+
+__device__ inline void widen_eight(const uint4& u, float* v) {
+  const uint32_t words[4] = {u.x, u.y, u.z, u.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    v[2 * i] = __uint_as_float(words[i] << 16), v[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
+}
+// Eight values, each rounded to bf16 in place -> their words.
+__device__ inline uint4 round_eight(float* v) {
+  const uint4 u =
+      make_uint4(narrow_pair(v[0], v[1]), narrow_pair(v[2], v[3]), narrow_pair(v[4], v[5]), narrow_pair(v[6], v[7]));
+  widen_eight(u, v);
+  return u;
+}
+
+// Pixels of 24 `lanes` channels; x, more, y and gamma aligned. What lies behind the last pixel reads that one.
+template <int lanes, bool add>
+__global__ void __launch_bounds__(threads)
+    full_lanes_kernel(bf16* x, const bf16* more, const bf16* gamma, Norm op, bf16* y) {
+  constexpr int n = 8 * most * lanes, groups = threads / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int64_t pixel = static_cast<int64_t>(blockIdx.x) * groups + static_cast<int>(threadIdx.x) / lanes;
+  const bool live = pixel < op.pixels;
+  const int64_t at = (live ? pixel : op.pixels - 1) * n + 8 * lane;
+  float v[most][8];
+#pragma unroll
+  for (int c = 0; c < most; ++c) load_vector(x + at + 8 * lanes * c, v[c]);
+  uint4 gain[most];  // before anything is stored, behind which it could not be moved
+#pragma unroll
+  for (int c = 0; c < most; ++c) gain[c] = *reinterpret_cast<const uint4*>(gamma + 8 * (lanes * c + lane));
+  if (add) {
+    float w[most][8];
+#pragma unroll
+    for (int c = 0; c < most; ++c) load_vector(more + at + 8 * lanes * c, w[c]);
+#pragma unroll
+    for (int c = 0; c < most; ++c) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[c][j] += w[c][j];
+      const uint4 sum = round_eight(v[c]);
+      if (live) *reinterpret_cast<uint4*>(x + at + 8 * lanes * c) = sum;
+    }
+  }
+  float squares = 0;
+#pragma unroll
+  for (int c = 0; c < most; ++c)
+#pragma unroll
+    for (int j = 0; j < 8; ++j) squares = fmaf(v[c][j], v[c][j], squares);
+  const float inverse = inverse_of(squares, lanes, op.root);
+#pragma unroll
+  for (int c = 0; c < most; ++c) {
+    float g[8];
+    widen_eight(gain[c], g);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) v[c][j] = v[c][j] * inverse * g[j];
+    if (op.silu) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[c][j] = silu_of(v[c][j], bf16{});
+    }
+    if (live) store_vector(y + at + 8 * lanes * c, v[c]);
+  }
+}
+
+// `each` pixels a group of lanes: gamma is read once.
 template <class X, bool add, bool vector, int each>
 __global__ void __launch_bounds__(threads) channel_norm_kernel(X* x, const X* more, Norm op, X* y) {
   const int groups = threads / op.lanes, lane = threadIdx.x % op.lanes, n = op.n;
@@ -66,8 +134,7 @@ __global__ void __launch_bounds__(threads) channel_norm_kernel(X* x, const X* mo
     for (int c = 0; c < most; ++c)
 #pragma unroll
       for (int j = 0; j < 8; ++j) sum = fmaf(v[p][c][j], v[p][c][j], sum);
-    const float length = sqrtf(group_sum(sum, op.lanes));
-    inverse[p] = op.root / (length > 1e-12f || length != length ? length : 1e-12f);
+    inverse[p] = inverse_of(sum, op.lanes, op.root);
   }
 #pragma unroll
   for (int c = 0; c < most; ++c) {
@@ -120,6 +187,32 @@ void norm_pixels(cudaStream_t s, const Tensor& x, const Tensor& more, const Norm
          pointer<X>(x), pointer<const X>(more), op, pointer<X>(y));
 }
 
+template <int lanes>
+void norm_full_lanes(cudaStream_t s, const Tensor& x, const Tensor& more, const Tensor& gamma, const Norm& op,
+                     const Tensor& y) {
+  launch(more.defined() ? full_lanes_kernel<lanes, true> : full_lanes_kernel<lanes, false>,
+         blocks(op.pixels, threads / lanes), dim3(threads), s, pointer<bf16>(x), pointer<const bf16>(more),
+         pointer<const bf16>(gamma), op, pointer<bf16>(y));
+}
+
+// The released decoder's widths. false: not such pixels.
+bool norm_full_lanes(cudaStream_t s, const Tensor& x, const Tensor& more, const Tensor& gamma, const Norm& op,
+                     const Tensor& y) {
+  const auto fits = [](const Tensor& t) { return t.dtype() == DType::bf16 && aligned(pointer<bf16>(t)); };
+  if (op.n != 8 * most * op.lanes || !fits(x) || !fits(y) || !fits(gamma) || (more.defined() && !fits(more)))
+    return false;
+  switch (op.lanes) {
+    case 4:
+      return norm_full_lanes<4>(s, x, more, gamma, op, y), true;
+    case 8:
+      return norm_full_lanes<8>(s, x, more, gamma, op, y), true;
+    case 16:
+      return norm_full_lanes<16>(s, x, more, gamma, op, y), true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void channel_norm(cudaStream_t s, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu,
@@ -136,6 +229,7 @@ void channel_norm(cudaStream_t s, const Tensor& x, const Tensor& more, const Ten
     int lanes = 1;
     while (8 * most * lanes < n) lanes *= 2;
     const Norm op{Channels(gamma), pixels, static_cast<int>(n), lanes, root, silu};
+    if (norm_full_lanes(s, x, more, gamma, op, y)) return;
     const bool vector = n % 8 == 0 && aligned(pointer<X>(x)) && aligned(pointer<X>(more)) && aligned(pointer<X>(y));
     const auto run = more.defined() ? (vector ? norm_pixels<X, true, true> : norm_pixels<X, true, false>)
                                     : (vector ? norm_pixels<X, false, true> : norm_pixels<X, false, false>);
