@@ -5,11 +5,11 @@
 #include <cudnn.h>
 #include <cudnn_frontend.h>
 
-#include <array>
 #include <source_location>
 
 #include "base/error.h"
 #include "ops/cuda/measure.h"
+#include "ops/cuda/plan_choice.h"
 
 namespace fe = cudnn_frontend;
 
@@ -78,24 +78,24 @@ struct Dnn::Plan {
            good(graph->create_execution_plans(modes)) && good(graph->check_support(handle));
   }
 
-  // Takes candidate i, if its name is wanted, it builds and fits into the workspace; `most` says how much of it.
-  template <class Wanted, class Most>
-  bool take(cudnnHandle_t handle, int64_t i, Wanted wanted, Most most) {
+  // Of the candidates, in the library's order; empty where one has none.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all(static_cast<size_t>(offered ? graph->get_execution_plan_count() : 0));
+    for (size_t i = 0; i < all.size(); ++i)
+      if (graph->get_plan_name_at_index(static_cast<int64_t>(i), all[i]).is_bad()) all[i].clear();
+    return all;
+  }
+
+  // Takes candidate i, if it builds and fits into the workspace; `most` says how much of it.
+  template <class Most>
+  bool take(cudnnHandle_t handle, int64_t i, Most most) {
     std::string candidate;
-    if (graph->get_plan_name_at_index(i, candidate).is_bad() || !wanted(candidate)) return false;
+    if (graph->get_plan_name_at_index(i, candidate).is_bad()) return false;
     fe::error_t built = graph->build_plan_at_index(handle, i);
     if (built.is_bad()) why = built.get_message();
     if (built.is_bad() || graph->get_workspace_size_plan_at_index(i) > most(candidate)) return false;
     index = i, name = candidate;
     return true;
-  }
-
-  // The first candidate that can be taken.
-  template <class Wanted, class Most>
-  bool choose(cudnnHandle_t handle, Wanted wanted, Most most) {
-    for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
-      if (take(handle, i, wanted, most)) return true;
-    return false;
   }
 
   void run(cudnnHandle_t handle, std::unordered_map<int64_t, void*> pointers, void* work) const {
@@ -165,10 +165,12 @@ Dnn::Plan Dnn::build_attention(cudaStream_t stream, const Heads& q, const Heads&
   const cudnnHandle_t handle = library(stream).handle;
   // On Hopper engine 9 is the kernel whose bits and speed are known; another one must not stand in for it unnoticed.
   const bool hopper = capability_ == 90;
-  if (!plan.offer(handle, {fe::HeurMode_t::A}) ||
-      !plan.choose(
-          handle, [&](const std::string& name) { return !hopper || name.starts_with("eng9"); },
-          [](const std::string&) { return static_cast<int64_t>(workspace); }))
+  plan.offered = plan.offer(handle, {fe::HeurMode_t::A});
+  const std::vector<std::string> names = plan.names();
+  for (size_t i = 0; i < names.size() && plan.index < 0; ++i)
+    if (!hopper || names[i].starts_with("eng9"))
+      plan.take(handle, static_cast<int64_t>(i), [](const std::string&) { return int64_t{workspace}; });
+  if (plan.index < 0)
     fail(Code::unsupported, "attention: cuDNN ", cudnnGetVersion(), " offers no ", hopper ? "engine 9" : "plan",
          " for ", attention_key(q, k, v, scale), plan.why.empty() ? "" : ": ", plan.why);
   return plan;
@@ -198,42 +200,6 @@ std::string convolution_key(const Dnn::Convolution& c) {
   return cat("conv ", c.x.shape(), " by ", c.w.shape(), " to ", c.y.shape(), ' ', c.y.dtype(), " frame ", c.y_frame,
              " zeros ", c.rows, ' ', c.columns, " stride ", c.stride,
              c.bias.defined() ? cat(" bias ", c.bias.dtype()) : "");
-}
-
-// Plans whose sum runs in one piece and in one order, whatever the picture's size: knob 25 (WORKSPACE) = 1, or no room
-// for partial sums, and knob 23 (SPECFILT) = 0 where an engine has them, and one value of knob 13 (TILEK;
-// docs/decisions/0106). Engines 0 and 28 take seconds. No other plan will do: eng2, eng4 and eng7 gave a picture's part
-// other bits (0109).
-bool is_slow(const std::string& name) {
-  return name.starts_with("eng0_") || name == "eng0" || name.starts_with("eng28");
-}
-bool has(const std::string& name, const char* knob) { return name.find(knob) != std::string::npos; }
-bool knob(const std::string& name, const char* any, const char* wanted) { return !has(name, any) || has(name, wanted); }
-bool whole_sum(const std::string& name, const char* tile) {
-  return !is_slow(name) && knob(name, "k25=", "k25=1") && knob(name, "k23=", "k23=0") && has(name, tile);
-}
-constexpr int64_t no_sums = 1024;  // bytes of a workspace in which no tile's partial sums can lie
-int64_t most_workspace(const std::string& name) {
-  return has(name, "k25=0") ? no_sums : static_cast<int64_t>(Dnn::workspace);
-}
-
-// What was fastest on an H200 among plans of equal bits (docs/decisions/0106), by channels; `tile` is the one value of
-// knob 13 that these channels get, so where none of the names is offered another plan gives the same bits.
-struct Measured {
-  int64_t in, out;
-  const char* tile;
-  std::array<const char*, 2> names;
-};
-constexpr Measured measured[] = {
-    {96, 96, "k13=0", {"k2=0_k13=0_k18=0_k25=0_k27=8_k28=1", "k2=3_k13=0_k18=0_k25=0_k27=4_k28=1"}},
-    {96, 8, "k13=0", {"eng10_k2=16_k13=0_k14=3_k18=0_k23=0", "k2=4_k13=0_k18=0_k25=1_k27=8_k28=1"}},
-    {192, 384, "k13=1", {"k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1"}},
-    {384, 384, "k13=1", {"k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1"}},
-};
-const Measured* measured_for(const Tensor& w) {
-  for (const Measured& one : measured)
-    if (w.dim(1) > 1 && w.dim(2) > 1 && one.in == w.dim(4) && one.out == w.dim(0)) return &one;
-  return nullptr;
 }
 
 }  // namespace
@@ -295,6 +261,10 @@ ConvolutionPlan as_plan(const Dnn::Convolution& c) {
           0};
 }
 
+int64_t most_workspace(const std::string& name) {
+  return PlanChoice::most_workspace(name, static_cast<int64_t>(Dnn::workspace));
+}
+
 std::unordered_map<int64_t, void*> pointers_of(const Dnn::Convolution& c) {
   std::unordered_map<int64_t, void*> pointers{{x_uid, c.x.raw()}, {w_uid, c.w.raw()}, {y_uid, c.y.raw()}};
   if (c.bias.defined()) pointers[bias_uid] = c.bias.raw();
@@ -310,51 +280,37 @@ std::vector<Tensor> frames_of(const Dnn::Convolution& c) {
   return frames;
 }
 
-constexpr const char* tiles[] = {"k13=1",
-                                 "k13=0"};  // plans of one tile have one set of bits; the first that is offered
-
 }  // namespace
 
 Dnn::Plan Dnn::build_convolution(cudaStream_t stream, const Convolution& c) {
   Plan plan = offer_convolution(stream, c);
-  if (!plan.offered) return plan;
-  const cudnnHandle_t handle = library(stream).handle;
-  const auto first = [&](auto wanted) { return plan.choose(handle, wanted, most_workspace); };
-  const auto of_tile = [&](const char* tile) {
-    return first([&](const std::string& name) { return whole_sum(name, tile); });
-  };
-  if (const Measured* known = measured_for(c.w)) {
-    for (const char* wanted : known->names)
-      if (first([&](const std::string& name) { return !is_slow(name) && has(name, wanted); })) return plan;
-    of_tile(known->tile);
-    return plan;
-  }
-  const ConvolutionPlan* tuned = tuning_.table ? tuning_.table->find(as_plan(c)) : nullptr;
-  for (const char* tile : tiles) {
-    if (!of_tile(tile)) continue;
-    if (!tuned || plan.name == tuned->plan) break;
-    if (!first([&](const std::string& name) { return name == tuned->plan && whole_sum(name, tile); }))
-      tuning_.warnings.push_back(cat("tuning: convolution ", tuned->kind, ": cuDNN offers no plan \"", tuned->plan,
-                                     "\" that keeps its bits here; left out"));
-    break;
-  }
+  const std::vector<std::string> offered = plan.names();
+  const PlanChoice choice(as_plan(c), tuning_.table ? &*tuning_.table : nullptr);
+  for (const std::string& tile : choice.tiles())
+    for (const size_t i : choice.order(offered, tile)) {
+      if (!plan.take(library(stream).handle, static_cast<int64_t>(i), most_workspace)) continue;
+      if (const ConvolutionPlan* row = choice.missed(plan.name))
+        tuning_.warnings.push_back(cat("tuning: convolution ", row->kind, ": cuDNN offers no plan \"", row->plan,
+                                       "\" that keeps its bits here; left out"));
+      return plan;
+    }
   return plan;
 }
 
-// Times all plans of the first tile that has any, on the very operands. What was measured by hand needs no more.
+// Times all plans of the first tile that has any, on the very operands.
 Dnn::Plan Dnn::measure_convolution(cudaStream_t stream, const Convolution& c, void* work) {
-  if (measured_for(c.w)) return build_convolution(stream, c);
-  Plan plan = offer_convolution(stream, c);
-  if (!plan.offered) return plan;
+  Plan plan = build_convolution(stream, c);
+  if (plan.index < 0) return plan;
   const cudnnHandle_t handle = library(stream).handle;
-  std::vector<std::pair<int64_t, std::string>> candidates;
-  for (const char* tile : tiles) {
-    const auto wanted = [&](const std::string& name) { return whole_sum(name, tile); };
-    for (int64_t i = 0; i < plan.graph->get_execution_plan_count(); ++i)
-      if (plan.take(handle, i, wanted, most_workspace)) candidates.emplace_back(i, plan.name);
-    if (!candidates.empty()) break;
-  }
-  if (candidates.empty()) return plan;
+  const std::vector<std::string> offered = plan.names();
+  const std::string first = plan.name;
+  std::vector<std::pair<int64_t, std::string>> candidates{{plan.index, first}};
+  const PlanChoice choice(as_plan(c), nullptr);
+  for (const std::string& tile : choice.tiles())
+    if (first.find(tile) != std::string::npos)
+      for (const size_t i : PlanChoice::competitors(offered, tile))
+        if (offered[i] != first && plan.take(handle, static_cast<int64_t>(i), most_workspace))
+          candidates.emplace_back(plan.index, plan.name);
   const auto run = [&](size_t i) {
     plan.index = candidates[i].first, plan.name = candidates[i].second;
     plan.run(handle, pointers_of(c), work);

@@ -159,15 +159,34 @@ const ProductPlan* TuningTable::find(const ProductPlan& like) const {
   return best;
 }
 
-const ConvolutionPlan* TuningTable::find(const ConvolutionPlan& like) const {
-  const ConvolutionPlan* best = nullptr;
+std::vector<const ConvolutionPlan*> TuningTable::all(const ConvolutionPlan& like) const {
   const auto pixels = [](const ConvolutionPlan& p) {  // a table's sizes may be too large to multiply as integers
     return static_cast<double>(p.frames) * static_cast<double>(p.rows) * static_cast<double>(p.columns);
   };
-  const auto off = [&](const ConvolutionPlan& p) { return apart(pixels(p), pixels(like)); };
+  std::vector<const ConvolutionPlan*> rows;
   for (const ConvolutionPlan& p : convolutions)
-    if (p.kind == like.kind && (!best || off(p) < off(*best))) best = &p;
-  return best;
+    if (like.kind.starts_with(p.kind)) rows.push_back(&p);
+  std::ranges::stable_sort(rows, {}, [&](const ConvolutionPlan* p) { return apart(pixels(*p), pixels(like)); });
+  return rows;
+}
+
+// The fastest on an H200 among plans of equal bits (docs/decisions/0106), in any picture.
+const TuningTable& untuned() {
+  static const TuningTable table{"",
+                                 "",
+                                 "",
+                                 {},
+                                 {{"96 to 96 kernel 3x3x3", 0, 0, 0, "k2=0_k13=0_k18=0_k25=0_k27=8_k28=1", 0, 0},
+                                  {"96 to 96 kernel 3x3x3", 0, 0, 0, "k2=3_k13=0_k18=0_k25=0_k27=4_k28=1", 0, 0},
+                                  {"96 to 8 kernel 3x3x3", 0, 0, 0, "eng10_k2=16_k13=0_k14=3_k18=0_k23=0", 0, 0},
+                                  {"96 to 8 kernel 3x3x3", 0, 0, 0, "k2=4_k13=0_k18=0_k25=1_k27=8_k28=1", 0, 0},
+                                  {"192 to 192 kernel 3x3x3", 0, 0, 0, "k2=3_k13=1_k18=0_k25=0_k27=1_k28=2", 0, 0},
+                                  {"192 to 192 kernel 3x3x3", 0, 0, 0, "k2=3_k13=1_k18=0_k25=1_k27=1_k28=2", 0, 0},
+                                  {"192 to 384 kernel 3x3x3", 0, 0, 0, "k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", 0, 0},
+                                  {"192 to 384 kernel 3x3x3", 0, 0, 0, "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1", 0, 0},
+                                  {"384 to 384 kernel 3x3x3", 0, 0, 0, "k2=0_k13=1_k18=0_k25=1_k27=2_k28=1", 0, 0},
+                                  {"384 to 384 kernel 3x3x3", 0, 0, 0, "k2=0_k13=1_k18=0_k25=1_k27=8_k28=1", 0, 0}}};
+  return table;
 }
 
 std::string tuning_name(std::string_view device, std::string_view cublas, std::string_view cudnn) {

@@ -27,7 +27,7 @@ struct ProductPlan {
 };
 
 struct ConvolutionPlan {
-  std::string kind;                           // channels, kernel, types
+  std::string kind;                           // channels, kernel, types; of a row: for all kinds that begin like this
   int64_t frames = 0, rows = 0, columns = 0;  // of the input; good for others, too
   std::string plan;                           // cuDNN's name of it
   double us = 0, first_us = 0;
@@ -44,8 +44,12 @@ struct TuningTable {
   std::string hash() const;  // of all that it says, 64 hexadecimal digits
 
   const ProductPlan* find(const ProductPlan& like) const;  // within a factor of 1.5 of its m, not less aligned; or null
-  const ConvolutionPlan* find(const ConvolutionPlan& like) const;  // the nearest picture of its kind, or null
+  std::vector<const ConvolutionPlan*> all(const ConvolutionPlan& like) const;  // of its kind, nearest picture first
 };
+
+// Rows for every GPU and version, behind those of a table or where there is none. They also say which of two sets of
+// bits their convolutions have, with a table and without.
+const TuningTable& untuned();
 
 // "nvidia-h200-cublas13.1.1-cudnn9.19.0": the file of the table that belongs to them, without ".json".
 std::string tuning_name(std::string_view device, std::string_view cublas, std::string_view cudnn);
