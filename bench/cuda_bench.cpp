@@ -3,18 +3,22 @@
 // - step [LAYERS]: a forward of 480x256, 17 frames, 40 blocks unless told otherwise: replays against the sum of its ops
 // - products: the block's matrix products, one by one
 // - attention: its attentions, one by one, a slice of them against a sum in fp32
-// - vae: 2.1 decode of 20 latent frames to 1280x720, bf16, and the device memory that it takes
+// - vae: 2.1 decode of 20 latent frames to 1280x720, bf16, and the device memory that it takes; by the plans of
+//   the table in FILE, if one is given
+// - tune: the table of that decode's plans, to FILE
 // - glue: what moves bytes in that decode, alone
 // - depth: bf16 against fp32 plain operations through all 40 blocks, 768 tokens; the fp32 result to FILE
 // Each line: bench | what | value | unit | remark. Exit status 1 where a check does not hold.
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <iterator>
 
 #include "base/error.h"
 #include "eval/timing.h"
@@ -425,12 +429,54 @@ void glue(Gpu& g) {
     time("add", 3, [&] { add(g.c, x, more); });
     time("copy", 2, [&] { copy(g.c, more, y); });
     const Tensor w = g.random({96, 1, 3, 3, channels}, 4, DType::bf16), b = g.random({96}, 5, DType::bf16);
-    const ConvOptions same{1, 1, 1, 1}, grown{1, 1, 1, 1, 1, true};
-    const Tensor small(x.raw(), frame.with(1, frame[1] / 2).with(2, frame[2] / 2), DType::bf16);
+    const ConvOptions same{1, 1, 1, 1};
     const Tensor big(x.raw(), frame, DType::bf16), out = g.c.empty(frame.with(3, 96), DType::bf16, g.c.request());
     time("1x3x3", 2, [&] { conv_into(g.c, big, w, b, same, {}, out); });
-    time("1x3x3 of an enlarged frame", 2, [&] { conv_into(g.c, small, w, b, grown, {}, out); });
   }
+}
+
+// The decoder's three enlargements, by corners; a few rows against the plain form in fp32.
+void enlarge(Gpu& g) {
+  for (const auto& [rows_in, columns_in, in] :
+       {std::array<int64_t, 3>{90, 160, 384}, {180, 320, 384}, {360, 640, 192}}) {
+    const int64_t outputs = in / 2;
+    const Tensor x = g.random({1, rows_in, columns_in, in}, 1, DType::bf16),
+                 w = g.random({outputs, 1, 3, 3, in}, 2, DType::f32), b = g.random({2 * outputs}, 3, DType::bf16),
+                 corners = corner_weights(g.c, w, DType::bf16, g.c.request()),
+                 y = g.c.empty({1, 2 * rows_in, 2 * columns_in, outputs}, DType::bf16, g.c.request());
+    const double ms = median_ms(g, 30, [&] { nn::Slab().enlarge(g.c, x, corners, b, {}, y); });
+    const double each = median_ms(g, 30, [&] {
+      const Scope scope(g.c.scratch());
+      conv(g.c, x, corners.row(0), b, nn::Slab::around, {});
+    });
+    line(cat("enlarge ", x.shape()), ms, "ms",
+         cat("of it two products of ", each, " ms, ",
+             16e-9 * static_cast<double>(outputs * in * (rows_in + 1) * (columns_in + 1)) / each, " TFLOP/s"));
+    rms_of("enlarge", host_of(g.c, y));
+  }
+  plans(g);
+}
+
+void tune(Gpu& g, const std::string& file) {
+  const WanVaeConfig config = wan_vae_config(Json::object());
+  nn::Random weights(3, &g.pool);
+  const Tensor latents = g.random({2, rows, columns, config.z_dim}, 4, DType::f32);
+  const WanVaeDecoder decoder(g.c, config, weights, DType::bf16);
+  begin_cuda_tuning(*g.backend);
+  WanVaeDecoder::Stream stream(decoder);
+  for (int64_t t = 0; t < 2; ++t) {
+    const Scope scope(g.c.scratch());
+    stream.decode_next(g.c, latents.rows(t, t + 1));
+  }
+  g.c.stream().sync();
+  std::ofstream(file) << end_cuda_tuning(*g.backend);
+}
+
+// What the file holds.
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  require(in.good(), "cuda_bench: ", file, " cannot be read");
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void run(const std::string& what, const std::string& file) {
@@ -442,10 +488,12 @@ void run(const std::string& what, const std::string& file) {
   if (what == "step") return step(g, file);
   if (what == "products") return products(g);
   if (what == "attention") return attention(g);
+  if (what == "vae" && !file.empty()) use_cuda_tuning(*g.backend, text_of(file), file);
   if (what == "vae") return vae(g);
-  if (what == "glue") return glue(g);
+  if (what == "tune") return tune(g, file);
+  if (what == "glue") return enlarge(g), glue(g);
   if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16}, file);
-  fail(Code::invalid, "cuda_bench block|step [LAYERS]|products|attention|vae|glue|depth [FILE]");
+  fail(Code::invalid, "cuda_bench block|step [LAYERS]|products|attention|vae|tune|glue|depth [FILE]");
 }
 
 }  // namespace

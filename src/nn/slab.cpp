@@ -8,8 +8,6 @@
 namespace zoetrope::nn {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // The zeros that a convolution wants before and after the lines.
 std::pair<int&, int&> pads(ConvOptions& o, int axis) {
   return axis == 1 ? std::pair<int&, int&>(o.top, o.bottom) : std::pair<int&, int&>(o.left, o.right);
@@ -53,8 +51,7 @@ Slab::Halo Slab::wanted(const ConvOptions& options) const {
   if (!margins_.empty()) return {};
   ConvOptions o = options;
   const auto [before, after] = pads(o, axis_);
-  const int64_t grow = o.upsample2 ? 2 : 1;
-  return {ceil_div(before, grow), ceil_div(after, grow)};
+  return {before, after};
 }
 
 Slab::Halo Slab::fetched(const ConvOptions& o) const {
@@ -64,15 +61,14 @@ Slab::Halo Slab::fetched(const ConvOptions& o) const {
   return {here.first > 0 ? halo.before : 0, here.first + here.count < end() ? halo.after : 0};
 }
 
-// Output line i of the whole reads from line i * stride - before of the enlarged input on; a part numbers both from its
+// Output line i of the whole reads from line i * stride - before of the input on; a part numbers both from its
 // own first ones.
 ConvOptions Slab::of_part(ConvOptions o, const Slab& to) const {
   const Halo halo = fetched(o);
   const Span in = at(), out = to.at();
-  const int64_t grow = o.upsample2 ? 2 : 1;
   auto [before, after] = pads(o, axis_);
-  before += static_cast<int>(grow * (in.first - halo.before) - o.stride * out.first);
-  after += static_cast<int>(o.stride * (out.first + out.count) - grow * (in.first + in.count + halo.after));
+  before += static_cast<int>(in.first - halo.before - o.stride * out.first);
+  after += static_cast<int>(o.stride * (out.first + out.count) - (in.first + in.count + halo.after));
   return o;
 }
 
@@ -135,6 +131,24 @@ void Slab::conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const
                 const Slab& to, const Tensor& y) const {
   if (whole()) return conv_into(c, x, w, b, o, add, y);
   if (!to.empty()) conv_into(c, x, w, b, of_part(o, to), add, y);
+}
+
+// Row a of a corner's four pixels at a time: the convolution's lines are then enlarged rows, with a pixel more at each
+// end. A part has corners on its outer sides, too, that miss what they should read; they are left out like the frame's.
+void Slab::enlarge(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const Slab& to, const Tensor& y) const {
+  require(x.dim(0) == 1, "slab: ", x.dim(0), " frames to enlarge, one at a time");
+  if (y.size() == 0) return;
+  const int64_t skipped = whole() ? 0 : to.at().first - 2 * (at().first - fetched(around).before);
+  const int64_t top = axis_ == 1 ? skipped : 0, left = axis_ == 2 ? skipped : 0;
+  const int64_t rows = y.dim(1), columns = y.dim(2), outputs = y.dim(3);
+  for (int64_t a = 0; a < 2; ++a) {
+    const Scope scope(c.scratch());
+    const Tensor z = zoetrope::conv(c, x, w.row(a), b, around, {});  // [1, H + 1, W + 1, 2 O]
+    const int64_t corner = (top + 2 - a) / 2, first = 2 * corner - 1 + a - top, line = z.dim(2) * 2 * outputs;
+    const int64_t count = (rows - first + 1) / 2;
+    copy_heads(c, {z, corner * line + (left + 1) * outputs, line, count, 1, columns * outputs},
+               {y, first * columns * outputs, 2 * columns * outputs, count, 1, columns * outputs});
+  }
 }
 
 Tensor Slab::all_gather(Ctx& c, const Heads& x, const Shape& part) const {

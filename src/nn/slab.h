@@ -47,6 +47,12 @@ class Slab {
   void conv(Ctx& c, const Tensor& surrounded, const Tensor& w, const Tensor& b, const ConvOptions& o, const Tensor& add,
             const Slab& to, const Tensor& y) const;
 
+  // y: the part `to`, at twice the resolution, of a 3x3 convolution of the enlarged frame, its weights taken apart
+  // (corner_weights, and the bias twice). surrounded: one frame, for a convolution with the zeros `around`.
+  static constexpr ConvOptions around{.top = 1, .bottom = 1, .left = 1, .right = 1};
+  void enlarge(Ctx& c, const Tensor& surrounded, const Tensor& w, const Tensor& b, const Slab& to,
+               const Tensor& y) const;
+
   // x: the positions of this rank's part [1, h, w, C] -> those of the whole frame [H*W, C] on every rank.
   Tensor all_gather(Ctx& c, const Heads& x, const Shape& part) const;
   // part [T, h, w, C] -> whole frames on the first rank, undefined on the others; by way of a slot of this size.

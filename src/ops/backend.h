@@ -42,6 +42,7 @@ class Backend {
   virtual void affine(Ctx& c, Tensor x, Tensor scale, Tensor shift, Tensor y) = 0;
 
   virtual void conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) = 0;
+  virtual void corner_weights(Ctx& c, Tensor w, Tensor y) = 0;
   virtual void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) = 0;
   virtual void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) = 0;
   virtual void interleave_frames(Ctx& c, Tensor x, Tensor y) = 0;

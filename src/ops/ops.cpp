@@ -337,9 +337,7 @@ Shape conv_shape(const Tensor& x, const Tensor& w, const ConvOptions& o) {
   require_compute("conv", x);
   require(x.rank() == 4 && w.rank() == 5 && x.dim(3) == w.dim(4) && x.dtype() == w.dtype(), "conv: x is ", x.shape(),
           " ", x.dtype(), " but w is ", w.shape(), " ", w.dtype());
-  const int64_t grow = o.upsample2 ? 2 : 1;
-  const int64_t rows = x.dim(1) * grow + o.top + o.bottom - w.dim(2),
-                columns = x.dim(2) * grow + o.left + o.right - w.dim(3);
+  const int64_t rows = x.dim(1) + o.top + o.bottom - w.dim(2), columns = x.dim(2) + o.left + o.right - w.dim(3);
   const int64_t frames = x.dim(0) - w.dim(1) + 1;
   require(frames > 0 && rows >= 0 && columns >= 0 && o.stride > 0, "conv: x ", x.shape(), " is smaller than w ",
           w.shape());
@@ -361,6 +359,14 @@ void conv_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const 
   if (add.defined()) require_like("conv", "add", add, y.shape(), y.dtype());
   const double flops = 2 * elements(y) * static_cast<double>(w.size() / std::max<int64_t>(w.dim(0), 1));
   c.run({"conv", flops, bytes(x, w, b, add, y)}, [=, &c](Backend& k) { k.conv(c, x, w, b, o, add, y); });
+}
+
+Tensor corner_weights(Ctx& c, const Tensor& w, DType out, Region& region) {
+  require_compute("corner_weights", w);
+  require(w.rank() == 5 && w.dim(1) == 1 && w.dim(2) == 3 && w.dim(3) == 3, "corner_weights: w is ", w.shape());
+  const Tensor y = c.empty({2, 2 * w.dim(0), 1, 2, 2, w.dim(4)}, out, region);
+  c.run({"corner_weights", 4 * elements(w), bytes(w, y)}, [=, &c](Backend& b) { b.corner_weights(c, w, y); });
+  return y;
 }
 
 void channel_norm(Ctx& c, const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y) {

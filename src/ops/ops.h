@@ -145,8 +145,7 @@ Tensor affine(Ctx& c, const Tensor& x, const Tensor& scale, const Tensor& shift,
 // Zero rows and columns stand around each frame; a negative number leaves so many of the input's own out.
 struct ConvOptions {
   int top = 0, bottom = 0, left = 0, right = 0;
-  int stride = 1;          // of rows and columns
-  bool upsample2 = false;  // the input counts as its nearest-neighbour 2x enlargement
+  int stride = 1;  // of rows and columns
 };
 
 // x[T + kt - 1, H, W, I], w[O, kt, kh, kw, I], b[O] -> [T, H', W', O]. Time is never padded: a causal convolution reads
@@ -154,6 +153,12 @@ struct ConvOptions {
 Tensor conv(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add);
 void conv_into(Ctx& c, const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add,
                const Tensor& y);
+
+// A 3x3 convolution of a picture enlarged to twice its size (each pixel four times), done on the small picture: the
+// four pixels around a corner where pixels of the small one meet read the same 2x2 of these. w[O, 1, 3, 3, I] -> [2, 2
+// O, 1, 2, 2, I] of type `out`: [a, b O + o] are the weights of row a and column b around a corner, each the sum of the
+// one, two or four of w that meet the same small pixel.
+Tensor corner_weights(Ctx& c, const Tensor& w, DType out, Region& region);
 
 // y[..., C] = x / max(|x|_2, 1e-12) * sqrt(C) * gamma[C], then SiLU if asked. Written to `y` (a convolution's
 // buffer, or x itself).

@@ -245,8 +245,9 @@ TEST_P(VaeOnRanks, ComputesTogetherWhatOneRankComputes) {
       double flops = 0;
       for (int rank = 0; rank < GetParam(); ++rank)
         flops += dry_run(clip, {nullptr, split}, rank, GetParam()).counts.at(op).flops;
-      // The first convolution's input is made from latents that every rank has, its neighbours' lines too.
-      const double twice = op == std::string("linear") ? 1.02 : 1;
+      // The first convolution's input is made from latents that every rank has, its neighbours' lines too. Where frames
+      // are enlarged both sides of a cut compute the corners on it, and one more that they leave out.
+      const double twice = op == std::string("linear") ? 1.02 : op == std::string("conv") ? 1.05 : 1;
       EXPECT_GE(flops, one.at(op).flops) << op;
       EXPECT_LE(flops, one.at(op).flops * twice) << op;
     }
@@ -290,14 +291,19 @@ TEST(VaeOnRank, ComputesAndSendsWhatTheTableSays) {
     return std::pair(tenths(flops / 1e12), tenths(bytes / (1 << 20)));
   };
   using Pair = std::pair<long, long>;
-  EXPECT_EQ(chunk(1, VaeSplit::width, VaeForm::exchange), Pair(314, 0));
-  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::exchange), Pair(157, 207));
-  EXPECT_EQ(chunk(4, VaeSplit::width, VaeForm::exchange), Pair(79, 361));
-  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::exchange), Pair(39, 388));
-  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::exchange), Pair(42, 558));
-  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::overlap), Pair(166, 0));
-  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::overlap), Pair(57, 0));
-  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::overlap), Pair(67, 0));
+  EXPECT_EQ(chunk(1, VaeSplit::width, VaeForm::exchange), Pair(300, 0));
+  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::exchange), Pair(150, 207));
+  EXPECT_EQ(chunk(4, VaeSplit::width, VaeForm::exchange), Pair(75, 361));
+  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::exchange), Pair(38, 388));
+  EXPECT_EQ(chunk(2, VaeSplit::height, VaeForm::exchange), Pair(150, 286));
+  EXPECT_EQ(chunk(4, VaeSplit::height, VaeForm::exchange), Pair(77, 523));
+  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::exchange), Pair(40, 558));
+  EXPECT_EQ(chunk(2, VaeSplit::width, VaeForm::overlap), Pair(159, 0));
+  EXPECT_EQ(chunk(4, VaeSplit::width, VaeForm::overlap), Pair(91, 0));
+  EXPECT_EQ(chunk(8, VaeSplit::width, VaeForm::overlap), Pair(55, 0));
+  EXPECT_EQ(chunk(2, VaeSplit::height, VaeForm::overlap), Pair(163, 0));
+  EXPECT_EQ(chunk(4, VaeSplit::height, VaeForm::overlap), Pair(101, 0));
+  EXPECT_EQ(chunk(8, VaeSplit::height, VaeForm::overlap), Pair(65, 0));
 }
 
 TEST(VaeOnRank, OneRankTakesNothingMore) {

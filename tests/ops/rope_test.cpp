@@ -130,6 +130,22 @@ TEST(CopyHeads, MovesBetweenLayouts) {
   }
 }
 
+// As enlarged rows go to every other row of a frame.
+TEST(CopyHeads, MovesLongRows) {
+  DeviceCtx dev;
+  for (const DType type : types)
+    for (const int64_t width : {9000, 8200, 8191}) {
+      const Tensor from = dev.random({3, width + 24}, 1, type), to = dev.poisoned({6, width}, type);
+      fill(dev, to, 7);
+      copy_heads(dev, {from, 8, width + 24, 3, 1, width}, {to, width, 2 * width, 3, 1, width});
+      for (int64_t s = 0; s < 3; ++s) {
+        const std::vector<float> row = values_of(from.row(s));
+        EXPECT_EQ(values_of(to.row(2 * s)), std::vector<float>(static_cast<size_t>(width), 7));
+        EXPECT_EQ(values_of(to.row(2 * s + 1)), std::vector<float>(row.begin() + 8, row.end() - 16));
+      }
+    }
+}
+
 TEST(CopyHeads, MovesBytes) {
   DeviceCtx dev;
   const Tensor from = dev.poisoned({3, 10}, DType::u8), to = dev.poisoned({3, 4}, DType::u8);

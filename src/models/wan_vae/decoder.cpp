@@ -1,5 +1,8 @@
 #include "models/wan_vae/decoder.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 
 namespace zoetrope {
@@ -31,11 +34,27 @@ WanVaeDecoder::WanVaeDecoder(Ctx& c, const WanVaeConfig& config, nn::Parameters&
   if (config.z_dim % multiple != 0 || narrowest % multiple != 0)
     fail(Code::unsupported, component, ": ", config.z_dim, " latent channels and ", narrowest,
          " of the decoder's last stage; on this device both must be multiples of ", multiple);
-  nn::Loader loader(c, component, parameters, compute);
+  nn::Loader loader(c, component, parameters, compute, {"resample"});
   for (const nn::Entry& entry : wan_vae_encoder_entries(config)) loader.known(entry);
   load(loader);
   loader.load();
   entries_ = loader.used();
+  take_apart(c);
+}
+
+// Ranks that share the weights share these, too.
+void WanVaeDecoder::take_apart(Ctx& c) {
+  const auto make = [&](Region& region) {
+    std::vector<Tensor> made;
+    for (const wan_vae::Stage& stage : stages_)
+      if (stage.upsamples) std::ranges::move(stage.upsampler.take_apart(c, compute_, region), std::back_inserter(made));
+    c.stream().sync();
+    return made;
+  };
+  const std::vector<Tensor> made = c.load_weights(component_, "corners", make);
+  size_t at = 0;
+  for (wan_vae::Stage& stage : stages_)
+    if (stage.upsamples) stage.upsampler.corners = made[at], stage.upsampler.bias = made[at + 1], at += 2;
 }
 
 void WanVaeDecoder::load(nn::Loader& from) {

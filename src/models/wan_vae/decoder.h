@@ -59,6 +59,7 @@ class WanVaeDecoder {
 
  private:
   void load(nn::Loader& from);
+  void take_apart(Ctx& c);
   bool split() const { return ranks_.comm && ranks_.comm->size() > 1; }
   nn::Slab cut(const Shape& latent) const;
   int64_t longest_line(int64_t across) const;

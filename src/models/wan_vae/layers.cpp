@@ -8,9 +8,6 @@ namespace {
 // [t, H, W, C] -> [t*H*W, C]: a 1x1x1 convolution is a product.
 Tensor pixels(const Tensor& x) { return x.view({x.size() / x.dim(3), x.dim(3)}); }
 
-// The zeros around whole frames, enlarged to twice their rows and columns.
-constexpr ConvOptions enlarged{.top = 1, .bottom = 1, .left = 1, .right = 1, .upsample2 = true};
-
 }  // namespace
 
 void Frames::settle(Ctx& c) {
@@ -92,6 +89,15 @@ void Upsampler::load(nn::Loader& from, const std::string& prefix, int64_t dim, b
   from.conv(w, b, prefix + "resample.1", {dim / 2, dim, 3, 3});
 }
 
+std::vector<Tensor> Upsampler::take_apart(Ctx& c, DType compute, Region& region) const {
+  const int64_t outputs = w.dim(0);
+  const Tensor twice = c.empty({2 * outputs}, compute, region);
+  const Scope scope(c.scratch());
+  const Tensor bias = cast(c, b, compute);
+  for (int64_t i = 0; i < 2; ++i) copy(c, bias, twice.rows(i * outputs, (i + 1) * outputs));
+  return {corner_weights(c, w, compute, region), twice};
+}
+
 Tensor Upsampler::operator()(Ctx& c, Frames& frames, Walk& walk) const {
   frames.settle(c);
   const Tensor& x = frames.x;
@@ -101,9 +107,9 @@ Tensor Upsampler::operator()(Ctx& c, Frames& frames, Walk& walk) const {
   const Tensor y = c.empty(shape, x.dtype());
   Scope scope(c.scratch());
   const Tensor some = time.w.defined() ? in_time(c, x, walk) : x;
-  const Tensor wide = walk.slab.surround(c, some, enlarged);
+  const Tensor wide = walk.slab.surround(c, some, nn::Slab::around);
   for (int64_t i = 0; i < wide.dim(0); ++i)
-    walk.slab.conv(c, wide.rows(i, i + 1), w, b, enlarged, {}, fine, y.rows(i, i + 1));
+    walk.slab.enlarge(c, wide.rows(i, i + 1), corners, bias, fine, y.rows(i, i + 1));
   walk.slab = fine;
   return y;
 }

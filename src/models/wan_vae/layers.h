@@ -68,10 +68,12 @@ struct FrameAttention {
 // Twice the rows and columns, half the channels; in time, every frame but frame 0 becomes two. The convolution in time
 // never sees frame 0: its history before frame 1 is zeros.
 struct Upsampler {
-  nn::CausalConv time;  // undefined: space only
-  Tensor w, b;          // [C/2, 1, 3, 3, C]
+  nn::CausalConv time;   // undefined: space only
+  Tensor w, b;           // [C/2, 1, 3, 3, C] fp32, as they are stored
+  Tensor corners, bias;  // what is computed with: w taken apart, b twice
 
   void load(nn::Loader& from, const std::string& prefix, int64_t dim, bool in_time);
+  std::vector<Tensor> take_apart(Ctx& c, DType compute, Region& region) const;  // makes corners and bias
   Tensor operator()(Ctx& c, Frames& frames, Walk& walk) const;
 
  private:

@@ -2,6 +2,7 @@
 // tile by tile. A pixel's bits depend on those inputs alone: a frame split with a halo equals the whole.
 #include <algorithm>
 
+#include "ops/corner.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/floats.h"
 #include "ops/cpu/vec.h"
@@ -29,8 +30,7 @@ class Window {
         width_(x.dim(2)),
         inputs_(x.dim(3)),
         rows_(y.dim(1)),
-        columns_(y.dim(2)),
-        grow_(options.upsample2 ? 2 : 1) {}
+        columns_(y.dim(2)) {}
 
   // Columns [k0, k1) of the row of output pixel `pixel` (frames, rows, columns flattened).
   template <class X>
@@ -40,21 +40,20 @@ class Window {
       const int64_t tap = k / inputs_, inside = k % inputs_;
       const int64_t row = y * options_.stride - options_.top + tap / kw_ % kh_;
       const int64_t column = x * options_.stride - options_.left + tap % kw_;
-      const bool row_lies_in = row >= 0 && row < height_ * grow_;
+      const bool row_lies_in = row >= 0 && row < height_;
       int64_t taps = row_lies_in ? run(column, kw_ - tap % kw_) : kw_ - tap % kw_;
       n = std::min(std::max<int64_t>(taps, 1) * inputs_ - inside, k1 - k);
       if (!row_lies_in || taps == 0)
         std::fill_n(to, n, 0.0f);
       else
-        widen(x_.data<X>() + address(t + tap / (kw_ * kh_), row / grow_, column / grow_) + inside, n, to);
+        widen(x_.data<X>() + address(t + tap / (kw_ * kh_), row, column) + inside, n, to);
     }
   }
 
  private:
   // How many of the next `taps` columns lie side by side in memory; 0 if this one lies outside.
   int64_t run(int64_t column, int64_t taps) const {
-    if (column < 0 || column >= width_ * grow_) return 0;
-    return grow_ == 1 ? std::min(taps, width_ - column) : 1;
+    return column < 0 || column >= width_ ? 0 : std::min(taps, width_ - column);
   }
   int64_t address(int64_t frame, int64_t row, int64_t column) const {
     return ((frame * height_ + row) * width_ + column) * inputs_;
@@ -62,10 +61,36 @@ class Window {
 
   const Tensor& x_;
   const ConvOptions& options_;
-  int64_t kh_, kw_, height_, width_, inputs_, rows_, columns_, grow_;
+  int64_t kh_, kw_, height_, width_, inputs_, rows_, columns_;
 };
 
+// y[a, b O + o, 0, r, s] = the weights of w[o, 0] that meet pixel (r, s) of the four around a corner.
+template <class W, class Y>
+ZOETROPE_CLONES void sum_corner(const W* w, const Corner& rows, const Corner& columns, int64_t n, Y* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    float sum = 0;
+    for (int64_t r = rows.first; r < rows.end; ++r)
+      for (int64_t s = columns.first; s < columns.end; ++s) sum += load(w[(3 * r + s) * n + i]);
+    store(y[i], sum);
+  }
+}
+
 }  // namespace
+
+void CpuBackend::corner_weights(Ctx& c, Tensor w, Tensor y) {
+  const int64_t outputs = w.dim(0), n = w.dim(4);
+  with_type(w.dtype(), [&]<class W>(W) {
+    with_type(y.dtype(), [&]<class Y>(Y) {
+      c.pool().for_each(4 * outputs, 16, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)  // (a, b, o)
+          for (int at = 0; at < 4; ++at)
+            sum_corner(static_cast<const W*>(w.data<W>()) + i % outputs * 9 * n,
+                       Corner(static_cast<int>(i / (2 * outputs)), at / 2),
+                       Corner(static_cast<int>(i / outputs % 2), at % 2), n, y.data<Y>() + (4 * i + at) * n);
+      });
+    });
+  });
+}
 
 void CpuBackend::conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) {
   const int64_t outputs = w.dim(0);

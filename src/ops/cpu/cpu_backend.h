@@ -51,6 +51,7 @@ class CpuBackend final : public Backend {
   void unpatchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) override;
   void interleave_frames(Ctx& c, Tensor x, Tensor y) override;
   // conv.cpp
+  void corner_weights(Ctx& c, Tensor w, Tensor y) override;
   void conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) override;
 
  private:

@@ -1,7 +1,7 @@
 // conv: cuDNN for bf16 with input channels in eights, channels last; few outputs (3 colours) are padded with zeros and
-// cut. Zeros on one side only, and enlargement, go through a padded copy of a band of rows. fp32, odd channel counts
-// and shapes for which the library has no plan that keeps its bits are unfolded into rows of a product: exact fp32
-// sums, and bits that depend on the pixel's inputs alone, for any shape.
+// cut. Zeros on one side only go through a padded copy of a band of rows. fp32, odd channel counts and shapes for which
+// the library has no plan that keeps its bits are unfolded into rows of a product: exact fp32 sums, and bits that
+// depend on the pixel's inputs alone, for any shape.
 #include <algorithm>
 
 #include "base/rounding.h"
@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t room = static_cast<int64_t>(Slots::bytes - Dnn::workspace);  // behind the library's workspace
 
 bool pixelwise(const Tensor& w, const ConvOptions& o) {
-  return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && !o.upsample2 && o.top == 0 && o.bottom == 0 &&
-         o.left == 0 && o.right == 0;
+  return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && o.top == 0 && o.bottom == 0 && o.left == 0 &&
+         o.right == 0;
 }
 
 bool for_library(const Tensor& x, const Tensor& w) {
@@ -49,7 +49,7 @@ class Conv {
         o_(options),
         add_(add),
         y_(y) {
-    look_ = {o_.top, o_.bottom, o_.left, o_.right, o_.stride, o_.upsample2 ? 2 : 1};
+    look_ = {o_.top, o_.bottom, o_.left, o_.right, o_.stride};
   }
 
   void run() {
@@ -62,9 +62,7 @@ class Conv {
   int64_t frame() const { return y_.size() / y_.dim(0); }
 
   // As the library pads: the same on both sides, and nothing left out.
-  bool symmetric() const {
-    return o_.top == o_.bottom && o_.left == o_.right && o_.top >= 0 && o_.left >= 0 && !o_.upsample2;
-  }
+  bool symmetric() const { return o_.top == o_.bottom && o_.left == o_.right && o_.top >= 0 && o_.left >= 0; }
 
   // A kernel without depth takes one frame a call, so that the plan cannot depend on how many there are: with four
   // frames the library has none that keeps its bits. The same for `add`: the rounded sum and it are added, as the
@@ -80,7 +78,7 @@ class Conv {
   // Frames [first, first + count) of y, out of those of x that they need.
   bool some_frames(const Tensor& x, int64_t first, int64_t count) {
     if (symmetric()) return convolve(x, {first, count, 0, y_.dim(1)}, o_.top, o_.left);
-    const int64_t columns = x.dim(2) * (o_.upsample2 ? 2 : 1) + o_.left + o_.right, kh = w_.dim(2);
+    const int64_t columns = x.dim(2) + o_.left + o_.right, kh = w_.dim(2);
     const int64_t row_bytes = x.dim(0) * columns * x.dim(3) * bytes_of(x.dtype());
     const int64_t most = (room / row_bytes - kh) / o_.stride + 1;  // rows of y a band
     if (most < 1) return false;

@@ -60,6 +60,7 @@ class CudaBackend final : public Backend {
   void patchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) override;
   void unpatchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) override;
   void interleave_frames(Ctx& c, Tensor x, Tensor y) override;
+  void corner_weights(Ctx& c, Tensor w, Tensor y) override;
 
  private:
   void wide_attention(cudaStream_t stream, const Heads& q, const Heads& k, const Heads& v, float scale, int64_t keys,

@@ -98,6 +98,7 @@ void CudaBackend::patchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) {
 void CudaBackend::unpatchify(Ctx& c, Tensor x, int64_t ph, int64_t pw, Tensor y) {
   cuda::unpatchify(on(c), x, ph, pw, y);
 }
+void CudaBackend::corner_weights(Ctx& c, Tensor w, Tensor y) { cuda::corner_weights(on(c), w, y); }
 void CudaBackend::interleave_frames(Ctx& c, Tensor x, Tensor y) { cuda::interleave_frames(on(c), x, y); }
 
 }  // namespace zoetrope::cuda

@@ -87,15 +87,18 @@ enum class Finish : uint8_t { none, gelu_tanh, silu };
 // y = act(sums + bias + add), rounded once. sums [rows, n] fp32, may be y itself; bias and add may be undefined.
 void finish(cudaStream_t s, const float* sums, const Tensor& bias, Finish act, const Tensor& add, const Tensor& y);
 
-// How a convolution looks at its input: enlarged `grow` times, zeros around, `stride` apart.
+// How a convolution looks at its input: zeros around, `stride` apart.
 struct Look {
-  int top = 0, bottom = 0, left = 0, right = 0, stride = 1, grow = 1;
+  int top = 0, bottom = 0, left = 0, right = 0, stride = 1;
 };
-// Rows [row, row + rows) of the enlarged, padded frames: to [T, rows, grow W + left + right, I].
+// Rows [row, row + rows) of the padded frames: to [T, rows, W + left + right, I].
 void pad_rows(cudaStream_t s, const Tensor& x, const Look& look, int64_t row, int64_t rows, void* to);
 // The product that a convolution is: to [count, kt kh kw I] of x's type, for output pixels [first, first + count) of
 // y [T, H', W'].
 void unfold(cudaStream_t s, const Tensor& x, const Tensor& w, const Tensor& y, const Look& look, int64_t first,
             int64_t count, void* to);
+
+// y [2, 2 O, 1, 2, 2, I] of w [O, 1, 3, 3, I], each of either compute type.
+void corner_weights(cudaStream_t s, const Tensor& w, const Tensor& y);
 
 }  // namespace zoetrope::cuda

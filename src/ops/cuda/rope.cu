@@ -116,6 +116,13 @@ __global__ void copy_heads_kernel(const X* from, int64_t from_row, X* to, int64_
   to[i / each * to_row + i % each] = from[i / each * from_row + i % each];
 }
 
+// Few long rows: a row a block in y.
+template <class X>
+__global__ void copy_rows_kernel(const X* from, int64_t from_row, X* to, int64_t to_row, unsigned each) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < each) to[blockIdx.y * to_row + i] = from[blockIdx.y * from_row + i];
+}
+
 // The widest unit that divides all of these byte counts.
 int unit_of(const Heads& from, const Heads& to) {
   const int64_t size = bytes_of(from.dtype());
@@ -129,6 +136,13 @@ void copy_units(cudaStream_t s, const Heads& from, const Heads& to) {
   const int64_t size = bytes_of(from.dtype()), unit = sizeof(Unit);
   const auto start = [&](const Heads& x) { return static_cast<std::byte*>(x.buf.raw()) + x.at * size; };
   const int64_t each = from.heads * from.width * size / unit;
+  if (each >= 1024 && each < int64_t{1} << 31 && from.tokens <= 65535) {
+    dim3 grid = blocks(each, 256);
+    grid.y = static_cast<unsigned>(from.tokens);
+    return launch(copy_rows_kernel<Unit>, grid, dim3(256), s, reinterpret_cast<const Unit*>(start(from)),
+                  from.row * size / unit, reinterpret_cast<Unit*>(start(to)), to.row * size / unit,
+                  static_cast<unsigned>(each));
+  }
   launch(copy_heads_kernel<Unit>, blocks(from.tokens * each, 256), dim3(256), s,
          reinterpret_cast<const Unit*>(start(from)), from.row * size / unit, reinterpret_cast<Unit*>(start(to)),
          to.row * size / unit, from.tokens, each);

@@ -1,4 +1,6 @@
-// The input of a convolution as a library wants it: padded and enlarged, or unfolded into the rows of a product.
+// The input of a convolution as a library wants it: padded, or unfolded into the rows of a product; and the weights of
+// one around the corners of a small picture.
+#include "ops/corner.h"
 #include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
@@ -11,13 +13,13 @@ constexpr int threads = 256;
 // x: [T, H, W, each units a pixel].
 struct Picture {
   int64_t h, w, each;
-  int top, left, grow;
+  int top, left;
 
-  // Where pixel (row, column) of the enlarged and padded picture lies; -1: in the zeros.
+  // Where pixel (row, column) of the padded picture lies; -1: in the zeros.
   __device__ int64_t at(int64_t frame, int64_t row, int64_t column) const {
     row -= top, column -= left;
-    if (row < 0 || row >= h * grow || column < 0 || column >= w * grow) return -1;
-    return ((frame * h + row / grow) * w + column / grow) * each;
+    if (row < 0 || row >= h || column < 0 || column >= w) return -1;
+    return ((frame * h + row) * w + column) * each;
   }
 };
 
@@ -56,7 +58,24 @@ __global__ void unfold_kernel(const Unit* x, Picture p, Taps t, int64_t first, i
 }
 
 Picture picture(const Tensor& x, const Look& look, int64_t each) {
-  return {x.dim(1), x.dim(2), each, look.top, look.left, look.grow};
+  return {x.dim(1), x.dim(2), each, look.top, look.left};
+}
+
+struct Corners {
+  Corner of[2][2] = {{{0, 0}, {0, 1}}, {{1, 0}, {1, 1}}};  // side, row
+};
+
+// Element i of y [2, 2, O, 2, 2, inputs] from w [O, 3, 3, inputs].
+template <class W, class Y>
+__global__ void corner_kernel(const W* w, Corners corners, int outputs, int inputs, int n, Y* y) {
+  const int i = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  if (i >= n) return;
+  const int inside = i % inputs, at = i / inputs % 4, o = i / (4 * inputs) % outputs, side = i / (4 * inputs) / outputs;
+  const Corner rows = corners.of[side / 2][at / 2], columns = corners.of[side % 2][at % 2];
+  float sum = 0;
+  for (int r = rows.first; r < rows.end; ++r)
+    for (int s = columns.first; s < columns.end; ++s) sum += widen(w[((o * 3 + r) * 3 + s) * inputs + inside]);
+  narrow(y[i], sum);
 }
 
 // Calls f(Unit{}, units a pixel) with the widest unit that fits.
@@ -72,12 +91,21 @@ void with_unit(const Tensor& x, const void* to, F f) {
 }  // namespace
 
 void pad_rows(cudaStream_t stream, const Tensor& x, const Look& look, int64_t row, int64_t rows, void* to) {
-  const int64_t columns = x.dim(2) * look.grow + look.left + look.right;
+  const int64_t columns = x.dim(2) + look.left + look.right;
   with_unit(x, to, [&]<class Unit>(Unit, int64_t each) {
     dim3 grid = blocks(columns * each, threads);
     grid.y = static_cast<unsigned>(rows), grid.z = static_cast<unsigned>(x.dim(0));
     launch(pad_kernel<Unit>, grid, dim3(threads), stream, pointer<const Unit>(x), picture(x, look, each), row,
            static_cast<unsigned>(columns * each), static_cast<Unit*>(to));
+  });
+}
+
+void corner_weights(cudaStream_t s, const Tensor& w, const Tensor& y) {
+  with_type(w.dtype(), [&]<class W>(W) {
+    with_type(y.dtype(), [&]<class Y>(Y) {
+      launch(corner_kernel<W, Y>, blocks(y.size(), threads), dim3(threads), s, pointer<const W>(w), Corners{},
+             static_cast<int>(w.dim(0)), static_cast<int>(w.dim(4)), static_cast<int>(y.size()), pointer<Y>(y));
+    });
   });
 }
 
