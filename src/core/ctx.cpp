@@ -122,10 +122,9 @@ void Fork::before_parent() { parent_.stream().wait(side_.stream().record()); }
 Fork::~Fork() noexcept(false) {
   --parent_.rank_.open_forks;
   assert(parent_.scratch().used() >= scratch_mark_ && "a fork outlived the scope it was made in");
-  before_parent();
-  if (side_.stream().immediate()) return;  // CUDA: errors surface at the next check
   try {
-    side_.stream().sync();
+    before_parent();
+    if (!side_.stream().immediate()) side_.stream().sync();  // CUDA: errors surface at the next check
   } catch (...) {
     if (std::uncaught_exceptions() == exceptions_) throw;
   }

@@ -90,6 +90,41 @@ TEST_F(CtxTest, AnErrorOnTheSideComesOutOfTheJoin) {
   EXPECT_EQ(ran, 1);
 }
 
+// As the stream of a device that has failed: what is asked of it next fails, too.
+struct BrokenStream final : Stream {
+  bool broken = false;
+  bool immediate() const override { return true; }
+  void submit(Job job) override { job(); }
+  Event record() override {
+    if (broken) fail(Code::device, "launch failure");
+    return {this, 0};
+  }
+  void wait(const Event&) override {}
+  void sync() override {}
+  void block_until(uint64_t) override {}
+};
+
+TEST_F(CtxTest, AJoinOfAFailedDeviceLeavesTheErrorThatIsOnItsWay) {
+  Ctx c = live();
+  auto side = std::make_unique<BrokenStream>();
+  bool& broken = side->broken;
+  rank.side = std::move(side);
+  EXPECT_EQ(words([&] {
+              Fork fork(c);
+              broken = true;
+              fail(Code::device, "illegal address");
+            }),
+            "illegal address");
+  broken = false;
+  EXPECT_EQ(words([&] {
+              Fork fork(c);
+              broken = true;
+            }),
+            "launch failure");
+  broken = false;
+  Fork fork(c);  // and the next fork works
+}
+
 TEST_F(CtxTest, IssuesNoOpOnceAStopWasAskedFor) {
   Ctx c = live();
   std::stop_source source;
