@@ -39,32 +39,30 @@ struct Case {
   int64_t queries, keys, real, heads, key_heads, width;
 };
 
+// Behind the real keys: NaN or infinity.
+void expect_our_kernels_attention(const Case& shape, float behind) {
+  const auto& [s, k, real, n, m, d] = shape;
+  SCOPED_TRACE(cat(s, " queries, ", real, " of ", k, " keys, ", n, "/", m, " heads of ", d));
+  DeviceCtx dev;
+  const Heads q = as_heads(dev.random({s, n * d}, 1, DType::bf16, 2), d);
+  const Tensor packed = dev.random({k, 2 * m * d}, 2, DType::bf16, 2);
+  if (real < k) fill(dev, packed.rows(real, k), behind);
+  const Heads key = as_heads(packed, 0, m, d), v = as_heads(packed, m * d, m, d);
+  dev.poison_scratch(64u << 20);
+  Scope scope(dev.c.scratch());
+  const Partial got = attention(dev, q, key, v, {.keys = real}), want = oracle(dev, q, key, v, real);
+  EXPECT_LE(relative_l2(got.o, want.o), 4e-3);
+  expect_near(got.lse, values_of(want.lse), 1e-5);
+}
+
 TEST(Library, AttentionMatchesOurKernelAtManyShapes) {
-  // Behind the real keys: NaN in one run, infinity in the other.
-  for (const bool nan : {true, false})
-    for (const auto& [s, k, real, n, m, d] :
+  for (const float behind : {NAN, INFINITY})
+    for (const Case& shape :
          {Case{1, 1, 1, 1, 1, 128}, Case{300, 512, 512, 4, 4, 128}, Case{300, 512, 77, 4, 4, 128},
           Case{1000, 1003, 1003, 5, 5, 128}, Case{257, 256, 5, 2, 2, 64}, Case{640, 640, 601, 6, 2, 128},
           Case{2000, 2304, 2101, 3, 3, 64}, Case{64, 4096, 4096, 12, 12, 128}, Case{129, 192, 191, 2, 1, 128},
-          Case{128, 193, 193, 2, 2, 128}, Case{385, 385, 384, 3, 3, 128}, Case{2100, 400, 385, 40, 8, 128}}) {
-      SCOPED_TRACE(cat(s, " queries, ", real, " of ", k, " keys, ", n, "/", m, " heads of ", d));
-      DeviceCtx dev;
-      const Heads q = as_heads(dev.random({s, n * d}, 1, DType::bf16, 2), d);
-      const Tensor packed = dev.random({k, 2 * m * d}, 2, DType::bf16, 2);
-      if (real < k) {
-        const Tensor rest = packed.rows(real, k);
-        if (nan)
-          device::poison(rest.raw(), static_cast<size_t>(rest.bytes()));
-        else
-          fill(dev, rest, INFINITY);
-      }
-      const Heads key = as_heads(packed, 0, m, d), v = as_heads(packed, m * d, m, d);
-      dev.poison_scratch(64u << 20);
-      Scope scope(dev.c.scratch());
-      const Partial got = attention(dev, q, key, v, {.keys = real}), want = oracle(dev, q, key, v, real);
-      EXPECT_LE(relative_l2(got.o, want.o), 4e-3);
-      expect_near(got.lse, values_of(want.lse), 1e-5);
-    }
+          Case{128, 193, 193, 2, 2, 128}, Case{385, 385, 384, 3, 3, 128}, Case{2100, 400, 385, 40, 8, 128}})
+      expect_our_kernels_attention(shape, behind);
 }
 
 // Each tile of keys has larger scores than all before it, or smaller ones.
@@ -105,27 +103,30 @@ TEST(Library, AttentionBitsDoNotDependOnPaddingRowsOrHeads) {
 
 // As in the middle of the VAE: one head, queries, keys and values of one projection; and as a rank has it, which holds
 // some of the queries and gathered the keys.
-TEST(Library, WideAttentionMatchesOurKernelAndKeepsItsBitsInParts) {
-  for (const auto& [tokens, width] : {std::pair<int64_t, int64_t>{3600, 384}, {901, 192}, {5000, 384}}) {
-    SCOPED_TRACE(cat(tokens, " tokens, width ", width));
-    DeviceCtx dev;
-    const Tensor packed = dev.random({tokens, 3 * width}, 1, DType::bf16, 2),
-                 kv = dev.poisoned({tokens, 2 * width}, DType::bf16);
-    const Heads q = as_heads(packed, 0, 1, width), k = as_heads(packed, width, 1, width),
-                v = as_heads(packed, 2 * width, 1, width);
-    copy_heads(dev, as_heads(packed, width, 2, width), as_heads(kv, width));
-    dev.poison_scratch(64u << 20);
-    Scope scope(dev.c.scratch());
-    const Partial whole = attention(dev, q, k, v), want = oracle(dev, q, k, v, tokens);
-    EXPECT_LE(relative_l2(whole.o, want.o), 4e-3);
-    expect_near(whole.lse, values_of(want.lse), 1e-5);
-    for (const auto& [from, to] :
-         {std::pair<int64_t, int64_t>{0, 1}, {3, 130}, {tokens / 3, tokens}, {tokens - 257, tokens}}) {
-      const Partial some = attention(dev, slice(q, from, to), as_heads(kv, 0, 1, width), as_heads(kv, width, 1, width));
-      expect_same_bits(some.o, whole.o.rows(from, to));
-      expect_same_bits(some.lse.view({to - from}), whole.lse.view({tokens}).rows(from, to));
-    }
+void expect_our_kernels_wide_attention(int64_t tokens, int64_t width,
+                                       const std::vector<std::pair<int64_t, int64_t>>& parts) {
+  SCOPED_TRACE(cat(tokens, " tokens, width ", width));
+  DeviceCtx dev;
+  const Tensor packed = dev.random({tokens, 3 * width}, 1, DType::bf16, 2),
+               kv = dev.poisoned({tokens, 2 * width}, DType::bf16);
+  const Heads q = as_heads(packed, 0, 1, width), k = as_heads(packed, width, 1, width),
+              v = as_heads(packed, 2 * width, 1, width);
+  copy_heads(dev, as_heads(packed, width, 2, width), as_heads(kv, width));
+  dev.poison_scratch(64u << 20);
+  Scope scope(dev.c.scratch());
+  const Partial whole = attention(dev, q, k, v), want = oracle(dev, q, k, v, tokens);
+  EXPECT_LE(relative_l2(whole.o, want.o), 4e-3);
+  expect_near(whole.lse, values_of(want.lse), 1e-5);
+  for (const auto& [from, to] : parts) {
+    const Partial some = attention(dev, slice(q, from, to), as_heads(kv, 0, 1, width), as_heads(kv, width, 1, width));
+    expect_same_bits(some.o, whole.o.rows(from, to));
+    expect_same_bits(some.lse.view({to - from}), whole.lse.view({tokens}).rows(from, to));
   }
+}
+
+TEST(Library, WideAttentionMatchesOurKernelAndKeepsItsBitsInParts) {
+  for (const auto& [tokens, width] : {std::pair<int64_t, int64_t>{3600, 384}, {901, 192}, {5000, 384}})
+    expect_our_kernels_wide_attention(tokens, width, {{0, 1}, {3, 130}, {tokens / 3, tokens}, {tokens - 257, tokens}});
 }
 
 TEST(Library, AttentionWithoutKeysMergesToNothing) {
@@ -190,36 +191,61 @@ TEST(Library, RowsOfAProductKeepTheirBitsAtAnyCount) {
   }
 }
 
+struct Shapes {
+  Shape x, w;
+  ConvOptions o;
+};
+const ConvOptions same{1, 1, 1, 1};
+
+// With and without something that is added.
+void expect_the_unfolded_product(const Shapes& shapes) {
+  const auto& [xs, ws, o] = shapes;
+  for (const bool more : {false, true}) {
+    SCOPED_TRACE(cat("x ", xs, " w ", ws, more ? " add" : ""));
+    DeviceCtx dev;
+    const Tensor x = dev.random(xs, 1, DType::bf16), w = dev.random(ws, 2, DType::bf16, 0.05f),
+                 b = dev.random({ws[0]}, 3, DType::bf16);
+    const Tensor wide_x = cast(dev, x, DType::f32), wide_w = cast(dev, w, DType::f32);
+    const Tensor wide = conv(dev, wide_x, wide_w, b, o, {});
+    const Tensor add = more ? dev.random(wide.shape(), 4, DType::bf16) : Tensor{};
+    const Tensor want = more ? conv(dev, wide_x, wide_w, b, o, cast(dev, add, DType::f32)) : wide;
+    dev.poison_scratch(16u << 20);
+    const Tensor y = conv(dev, x, w, b, o, add);
+    EXPECT_LE(relative_l2(y, want), 2.5e-3);
+    expect_near(y, values_of(want), more ? 0x1p-7 : 0x1p-8);  // with `add` rounded twice
+  }
+}
+
 TEST(Library, ConvolutionsMatchTheUnfoldedProduct) {
-  struct Shapes {
-    Shape x, w;
-    ConvOptions o;
-  };
-  const ConvOptions same{1, 1, 1, 1};
-  for (const auto& [xs, ws, o] : {Shapes{{4, 18, 20, 96}, {96, 3, 3, 3, 96}, same},
-                                  {{3, 16, 16, 384}, {384, 3, 3, 3, 384}, same},
-                                  {{3, 12, 14, 16}, {384, 3, 3, 3, 16}, same},
-                                  {{3, 12, 14, 96}, {8, 3, 3, 3, 96}, same},
-                                  {{2, 9, 10, 192}, {192, 1, 2, 2, 192}, same},
-                                  {{1, 19, 20, 384}, {384, 1, 2, 2, 384}, same},
-                                  {{1, 16, 18, 96}, {96, 1, 3, 3, 96}, {0, 1, 0, 1, 2}},
-                                  {{5, 8, 8, 192}, {384, 3, 1, 1, 192}, {}},
-                                  {{2, 8, 8, 384}, {384, 1, 1, 1, 384}, {}},
-                                  {{3, 9, 20, 96}, {96, 3, 3, 3, 96}, {0, 1, 1, 0}}})
-    for (const bool more : {false, true}) {
-      SCOPED_TRACE(cat("x ", xs, " w ", ws, more ? " add" : ""));
-      DeviceCtx dev;
-      const Tensor x = dev.random(xs, 1, DType::bf16), w = dev.random(ws, 2, DType::bf16, 0.05f),
-                   b = dev.random({ws[0]}, 3, DType::bf16);
-      const Tensor wide_x = cast(dev, x, DType::f32), wide_w = cast(dev, w, DType::f32);
-      const Tensor wide = conv(dev, wide_x, wide_w, b, o, {});
-      const Tensor add = more ? dev.random(wide.shape(), 4, DType::bf16) : Tensor{};
-      const Tensor want = more ? conv(dev, wide_x, wide_w, b, o, cast(dev, add, DType::f32)) : wide;
-      dev.poison_scratch(16u << 20);
-      const Tensor y = conv(dev, x, w, b, o, add);
-      EXPECT_LE(relative_l2(y, want), 2.5e-3);
-      expect_near(y, values_of(want), more ? 0x1p-7 : 0x1p-8);  // with `add` rounded twice
-    }
+  for (const Shapes& shapes : {Shapes{{4, 18, 20, 96}, {96, 3, 3, 3, 96}, same},
+                               {{3, 16, 16, 384}, {384, 3, 3, 3, 384}, same},
+                               {{3, 12, 14, 16}, {384, 3, 3, 3, 16}, same},
+                               {{3, 12, 14, 96}, {8, 3, 3, 3, 96}, same},
+                               {{2, 9, 10, 192}, {192, 1, 2, 2, 192}, same},
+                               {{1, 19, 20, 384}, {384, 1, 2, 2, 384}, same},
+                               {{1, 16, 18, 96}, {96, 1, 3, 3, 96}, {0, 1, 0, 1, 2}},
+                               {{5, 8, 8, 192}, {384, 3, 1, 1, 192}, {}},
+                               {{2, 8, 8, 384}, {384, 1, 1, 1, 384}, {}},
+                               {{3, 9, 20, 96}, {96, 3, 3, 3, 96}, {0, 1, 1, 0}}})
+    expect_the_unfolded_product(shapes);
+}
+
+// ---- the same paths at sizes that memcheck and racecheck get through (run.sh) ---------------------------------------
+
+TEST(Small, AttentionOfHeadsOf128) {  // Hopper: our own
+  for (const Case& shape : {Case{1, 1, 1, 1, 1, 128}, {130, 193, 191, 2, 1, 128}, {64, 400, 400, 1, 1, 128}})
+    expect_our_kernels_attention(shape, NAN);
+}
+
+TEST(Small, AttentionOfHeadsOf64) { expect_our_kernels_attention({70, 96, 77, 2, 2, 64}, NAN); }  // cuDNN
+
+TEST(Small, WideAttention) { expect_our_kernels_wide_attention(150, 192, {{0, 1}, {3, 130}}); }
+
+TEST(Small, Convolutions) {
+  for (const Shapes& shapes : {Shapes{{3, 6, 8, 96}, {96, 3, 3, 3, 96}, same},
+                               {{1, 5, 6, 192}, {192, 1, 2, 2, 192}, same},
+                               {{1, 6, 8, 96}, {8, 1, 3, 3, 96}, {0, 1, 0, 1, 2}}})
+    expect_the_unfolded_product(shapes);
 }
 
 // Printed last, so that a report shows what was chosen.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pack.sh BUILD OUT: test_cuda, the recordings and those shared libraries that a bare machine with a GPU lacks, in one folder.
+# pack.sh BUILD OUT: test_cuda, test_cuda_engine, the recordings and those shared libraries that a bare machine with a GPU lacks, in one folder.
 # With the benchmarks where they are built (-DZOETROPE_BENCH=ON). There: OUT/run.sh RESULTS, OUT/bench.sh RESULTS, or LD_LIBRARY_PATH=<folders of cuDNN, cuBLAS and NVRTC> OUT/test_cuda
 set -euo pipefail
 build=$1 out=$2
@@ -25,7 +25,9 @@ if [ -x "$build/bin/zoetrope" ]; then  # for bench.sh, packed: oneDNN and ICU ar
   tar -C "$program" -c . | xz -T0 -6 >"$out/program.tar.xz"
   rm -r "$program"
 fi
-rm -rf "$out/golden"
+rm -rf "$out/golden" "$out/configs"
 cp -r "$build/golden" "$out/"
+mkdir -p "$out/configs"
+cp -r "$(dirname "$0")/../../configs/toy" "$out/configs/"
 libraries "$build/bin/test_cuda" | xargs cp -Lt "$out"
 du -sh "$out"

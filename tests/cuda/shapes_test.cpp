@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "demo/reference.h"
 #include "pipeline/facts.h"
@@ -10,6 +11,12 @@
 
 namespace zoetrope {
 namespace {
+
+// As run.sh names it, or the repository's.
+std::filesystem::path model_folder() {
+  const char* told = std::getenv("MODEL");
+  return told ? std::filesystem::path(told) : source_folder() / "models/shapes";
+}
 
 struct Kept final : FrameSink {
   Video video;
@@ -24,7 +31,7 @@ struct Kept final : FrameSink {
 class Drawing {
  public:
   explicit Drawing(DType type)
-      : source_(open_model_folder(source_folder() / "models/shapes")), pipeline_(dev_.c, source_, type, type, {}) {}
+      : source_(open_model_folder(model_folder())), pipeline_(dev_.c, source_, type, type, {}) {}
 
   Video draw(const demo::ReferenceClip& clip) {
     const Request request = resolve(clip.ask(), model_info(source_), clip.seed);

@@ -68,6 +68,9 @@ class Kept : public Output {
 };
 
 inline Json run(Engine& engine, const Ask& ask) { return engine.submit(ask, std::make_unique<Kept>())->wait(); }
+inline Json run_to(Engine& engine, const Ask& ask, const std::filesystem::path& target) {
+  return engine.submit(ask, open_output(target, programs, ""))->wait();
+}
 inline std::string frames_hash(const Json& report) { return report.at("output").at("sha256_frames"); }
 inline std::string frames_hash(Engine& engine, const Ask& ask) { return frames_hash(run(engine, ask)); }
 

@@ -35,6 +35,13 @@ std::vector<std::string> progress_of(Engine& engine, const Ask& ask, Json* repor
   return seen;
 }
 
+// What the job itself took; of a GPU others take memory, too.
+Json own_memory(const Json& report) {
+  Json memory = report.at("peak_memory_bytes");
+  for (Json& rank : memory) rank.erase("device");
+  return memory;
+}
+
 struct WarmUp : testing::TestWithParam<const char*> {};
 
 TEST_P(WarmUp, MakesTheFirstRequestLikeALaterOne) {
@@ -55,7 +62,7 @@ TEST_P(WarmUp, MakesTheFirstRequestLikeALaterOne) {
   EXPECT_EQ(std::ranges::count(first_progress, "load 1/1"), 0);
   EXPECT_EQ(engine.dry_runs().made(), dry_runs);
   EXPECT_EQ(first.at("flops").at("total"), later.at("flops").at("total"));  // the negative prompt's vectors are there
-  EXPECT_EQ(first.at("peak_memory_bytes"), later.at("peak_memory_bytes"));
+  EXPECT_EQ(own_memory(first), own_memory(later));
   EXPECT_EQ(frames_hash(first), fresh_hash(toy_config(GetParam()), ask_for("a cat")));
 }
 
@@ -126,7 +133,7 @@ TEST(WarmingUp, RefusesAShapeThatTheModelDoesNotTakeBeforeAnythingElse) {
 TEST(WarmingUp, RefusesAShapeThatHasNoRoomBeforeAnyWeightIsRead) {
   EngineConfig config = declaring(toy_config());
   config.resolutions.push_back({1024, 1024});
-  config.memory_limit = int64_t{1} << 30;
+  config.memory_limit = (int64_t{1} << 30) + static_cast<int64_t>(device::traits().fixed_memory);
   config.num_frames = {81};
   Engine engine(config);
   std::set<std::string> stages;
@@ -156,6 +163,7 @@ TEST(WarmingUp, EndsWhenItIsAskedTo) {
 }
 
 TEST(WarmingUp, OnSeveralRanksLeavesTheFramesAlone) {
+  if (device::traits().device == DeviceKind::cuda) GTEST_SKIP() << "an engine uses one GPU so far";
   EngineConfig config = declaring(toy_config("wan-a14b"));
   config.layout = {{.cfg = 2, .ulysses = 2}, {}};
   config.ranks = 4;

@@ -104,7 +104,7 @@ TEST(TensorParallel, OneRankTakesNoSlotAndSendsNothing) {
 }
 
 TEST(TensorParallel, RefusesToSumBeforeASlotIsReserved) {
-  DryRank counting(cpu_traits());
+  DryRank counting(device::traits());
   DryWorld dry(0, 2);
   const auto world = dry.comm();
   const TensorParallel tp(counting.c, world.get());

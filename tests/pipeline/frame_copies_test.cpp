@@ -53,7 +53,7 @@ TEST(FrameCopies, ARankWithoutFramesGetsItsRange) {
 
 TEST(FrameCopies, TakeInADryContextWhatTheyTakeOtherwise) {
   CpuCtx cpu;
-  DryRank dry;
+  DryRank dry(device::traits());
   for (Ctx* c : {&cpu.c, &dry.c}) {
     const Scope scope(c->scratch());
     FrameCopies copies(*c, largest);

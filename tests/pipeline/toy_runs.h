@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "io/tokenizer.h"
@@ -30,6 +31,12 @@ inline Request toy_request(const ModelSource& source, Ask ask) {
   ask.width = ask.width.value_or(64), ask.height = ask.height.value_or(48);
   ask.num_frames = ask.num_frames.value_or(9), ask.steps = ask.steps.value_or(2);
   return resolve(ask, model_info(source), 1);
+}
+
+// Weights stand in for a bad checkpoint: one NaN in the middle.
+inline void spoil(const Region& weights) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  device::write(&nan, {static_cast<float*>(weights.data()) + weights.used() / sizeof(float) / 2, {1}, DType::f32});
 }
 
 inline RunFacts run_toy(Ctx& c, TextToVideo& pipeline, const ModelSource& source, const Request& request,

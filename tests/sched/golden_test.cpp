@@ -37,7 +37,7 @@ TEST_P(UniPCGolden, MatchesTheRecordedTrajectory) {
   for (int i = 0; i < steps; ++i) {
     std::vector<float> v;
     const auto drift = static_cast<float>(0.3 * std::sin(static_cast<double>(schedule.timesteps[i]) / 1000) - 0.1);
-    for (const float x : solver.latents().span<float>()) v.push_back(0.05f * x + drift);
+    for (const float x : values_of(solver.latents())) v.push_back(0.05f * x + drift);
     solver.step(cpu, i, cpu.tensor({n}, v));
     const auto from = expected.begin() + (i + 1) * n;
     worst = std::max(worst, relative_error(values_of(solver.latents()), std::vector<float>(from, from + n)));

@@ -5,12 +5,11 @@
 #include "base/json.h"
 #include "models/source.h"
 #include "nn/random.h"
+#include "support/source_folder.h"
 
 namespace zoetrope {
 
-inline std::filesystem::path toy_configs(const std::string& kind = {}) {
-  return std::filesystem::path(ZOETROPE_SOURCE_DIR) / "configs/toy" / kind;
-}
+inline std::filesystem::path toy_configs(const std::string& kind = {}) { return carried("configs/toy") / kind; }
 
 inline ModelSource toy_source(const std::string& kind, uint64_t seed = 0) {
   const auto folder = toy_configs(kind);
