@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -37,7 +38,7 @@ struct StopsAt : nn::Random {
     if (key == key_) stop_.request_stop();
     Random::read(key, shape, part, to);
   }
-  int after = 0;
+  std::atomic<int> after = 0;  // readers of a device's intake are several
 
  private:
   std::string key_;
@@ -56,7 +57,12 @@ TEST(Pipeline, EndsALoadWithinAPart) {
     EXPECT_EQ(words([&] { TextToVideo(cpu, source, DType::f32, DType::f32, {}); }), "cancelled");
   }
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_EQ(seen.after, 0);
+  // Ahead of the one that sends, readers have begun at most a piece a buffer.
+  const int ahead =
+      cpu.rank.make_intake
+          ? static_cast<int>(cpu.rank.make_intake(cpu.pool.threads())->buffer_bytes() / Intake::slot_bytes)
+          : 0;
+  EXPECT_LE(seen.after, ahead);
   EXPECT_FALSE(cpu.rank.weights.contains("vae"));
 }
 
