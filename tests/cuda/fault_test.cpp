@@ -47,6 +47,13 @@ TEST(Fault, WhatIsNotFiniteIsNamedAndLeavesNoTrace) {
   }
 }
 
+TEST(Fault, OfMoreRanksThanGpusIsNamed) {
+  EngineConfig config = toy_config();
+  config.ranks = 2;
+  const std::string said = words([&] { Engine engine(config); });
+  EXPECT_NE(said.find("device cuda: 2 ranks, but only one GPU can be used so far"), std::string::npos) << said;
+}
+
 // Breaks the GPU and says when, by the clock that all processes of a machine share.
 void break_now(Ctx& c) {
   std::ofstream(variable("FAULT_WHEN")) << steady_clock::now().time_since_epoch().count();

@@ -2,14 +2,14 @@
 # run.sh [OUT]: the GPU's tests, as pack.sh lays them out: test_cuda, and test_cuda_engine out of program.tar.xz where it is there.
 # Each suite in a process of its own, since a fault of a kernel ends a process's use of the GPU; what failed or was not reached
 # runs again alone, with launches that wait and the libraries' logs. Behind them, one by one, the suites that measure the
-# device's memory: nobody else may use it then. Last, memcheck and racecheck over small shapes. Ends with a table. In OUT:
-# cuda_failed.log, cuda_plans.txt, cuda_logs.tgz.
-# LIMIT (seconds in all, 235), JOBS (processes at a time, 6), MODEL (the demo model, ../models/shapes). Exit status: 0 only where
+# device's memory: nobody else may use it then. Last, memcheck and racecheck over small shapes; a hazard that racecheck sees in a
+# kernel of cuDNN is shown and does not count. Ends with a table. In OUT: cuda_failed.log, cuda_plans.txt, cuda_logs.tgz.
+# LIMIT (seconds in all, 235), JOBS (processes at a time, 8), MODEL (the demo model, ../models/shapes). Exit status: 0 only where
 # all passed.
 set -u
 OUT=$(realpath -m "${1:-.}")
 cd "$(dirname "$0")" || exit 2
-jobs=${JOBS:-6} logs=$(mktemp -d) program=$(mktemp -d) deadline=$((EPOCHSECONDS + ${LIMIT:-235}))
+jobs=${JOBS:-8} logs=$(mktemp -d) program=$(mktemp -d) deadline=$((EPOCHSECONDS + ${LIMIT:-235}))
 trap 'rm -rf "$program"' EXIT
 mkdir -p "$OUT"
 left() {  # MOST KEEP: seconds a process may take, so that KEEP are left for what follows
@@ -74,7 +74,7 @@ alone() {
     one "$(left 40 40)" "$name" "$program/$1" --gtest_filter="$2"
 }
 sanitize() {  # TOOL FILTER
-  local options=(--tool "$1" --error-exitcode 9 --print-limit 20)
+  local options=(--tool "$1" --error-exitcode 9 --print-limit 100000)
   if [ "$1" = memcheck ]; then options+=(--report-api-errors no); fi  # that a call is refused is what some cases test
   one "$(left 60 4)" "$(log_of tool "$1 $2")" "$sanitizer" "${options[@]}" ./test_cuda --gtest_filter="$2"
 }
@@ -108,27 +108,30 @@ if [ -z "$sanitizer" ]; then
   notes+=('memcheck, racecheck: not run, there is no compute-sanitizer')
 else
   sed 's/ *#.*//' >"$logs/tools" <<'F'
-racecheck Small.*
+racecheck Attention.*:MergeAttention.*
+racecheck Segments.ReplayGivesTheBitsOfPlainRuns:Segments.OfATransformerCallNothingThatAllocatesOrWaits
 racecheck RmsNorm.*:GateAddNorm.*:SquareSums.*
-racecheck Loading.TakesSourcesThatHaveNoFile
+racecheck Small.Convolutions
+racecheck Rows.ResidualUpdatesHaveTheSameBitsAtAnyAddress
+racecheck Slab.EnlargesByCornersAsAConvolutionOfTheEnlargedFrame:CausalConv.*
+memcheck GateAdd*:ChannelNorm.*:Norms.*:SquareSums.*
+memcheck Rows.*
+racecheck Rows.ModulationsHaveTheSameBitsAtAnyAddress
+memcheck RmsNorm.*:LayerNorm.*:Modulate.*:NormModulate.*
 racecheck LayerNorm.MatchesItsFormulaWithAndWithoutWeights:NormModulate.*:Modulate.*
 racecheck ChannelNorm.*:Norms.*
-racecheck Attention.*:MergeAttention.*
-racecheck Rows.*
-racecheck Segments.ReplayGivesTheBitsOfPlainRuns:Segments.OfATransformerCallNothingThatAllocatesOrWaits
+racecheck Small.*Attention*
+racecheck Rows.OfTheGateAndOfTheNormAreChosenApart:Rows.OfHeads*
+racecheck Loading.TakesSourcesThatHaveNoFile
 racecheck Rope.*:NormRope.*:CopyHeads.*
-racecheck Conv.*:CausalConv.*:Slab.Enlarges*
 racecheck Elementwise.*:Gather.*:FrameCopies.*
-memcheck GateAdd*:ChannelNorm.*:Norms.*:SquareSums.*
-memcheck RmsNorm.*:LayerNorm.*:Modulate.*:NormModulate.*
-memcheck Loading.*
-memcheck Small.*
-memcheck Segments.*:-Segments.AllocateNothingAfterWarmUp
-memcheck Rows.*
-memcheck Attention.*:MergeAttention.*
 memcheck Conv.*:CausalConv.*:Slab.*
-memcheck Rope.*:NormRope.*:CopyHeads.*
+memcheck Loading.*
+memcheck Segments.*:-Segments.AllocateNothingAfterWarmUp
+memcheck Small.*
+memcheck Attention.*:MergeAttention.*
 memcheck Linear.*:Elementwise.*:Gather.*:FrameCopies.*
+memcheck Rope.*:NormRope.*:CopyHeads.*
 F
   xargs -P "$jobs" -L1 bash -c 'sanitize "$@"' _ <"$logs/tools"
   echo "memcheck, racecheck: $SECONDS s"
@@ -162,9 +165,13 @@ if [ -n "$sanitizer" ]; then
   while read -r tool filter; do
     log=$(log_of tool "$tool $filter")
     read -r _ status _ seconds <"$log.end"
-    if [ "$status" != 0 ]; then bad=1; fi
-    printf '%-9s status %s %6s s  %3d cases  %s: %s\n' "$tool" "$status" "$seconds" "$(passed "$log" | wc -l)" "$filter" \
-      "$(grep -hoE '(ERROR|RACECHECK) SUMMARY.*' "$log" | tail -1)"
+    theirs=
+    if [ "$status" = 9 ] && grep -q ' access at cudnn_' "$log" && ! grep ' access at ' "$log" | grep -qv ' access at cudnn_'; then
+      theirs=" (all in cuDNN's own kernels)"
+    fi
+    if [ "$status" != 0 ] && [ -z "$theirs" ]; then bad=1; fi
+    printf '%-9s status %-3s %5s s %3d cases  %s: %s%s\n' "$tool" "$status" "$seconds" "$(passed "$log" | wc -l)" "$filter" \
+      "$(grep -hoE '(ERROR|RACECHECK) SUMMARY.*' "$log" | tail -1)" "$theirs"
   done <"$logs/tools"
 fi
 while read -r name test; do
