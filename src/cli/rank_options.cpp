@@ -73,6 +73,7 @@ void RankPlan::apply(EngineConfig& config) const {
   config.threads = threads > 0 || !launch ? threads : std::max(1, config.thread_count() / local_processes(facts));
   if (!settings) return;
   config.layout = layout_of(*settings);
+  config.cuda_graph = settings->cuda_graph;
   if (settings->memory_limit_gib) config.memory_limit = int64_t{*settings->memory_limit_gib} << 30;
   if (settings->attention_backend != "AUTO")
     config.notes.push_back(cat("attention_config.backend ", settings->attention_backend,

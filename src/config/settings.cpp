@@ -80,6 +80,13 @@ void set_num_frames(Settings& s, const Json& value, const std::string& at) {
   for (const Json& count : list(value, at)) s.num_frames.push_back(whole(count, 1, 4093, at));
 }
 
+void check_graph_scope(Settings&, const Json& value, const std::string& at) {
+  if (word(value, "segment|step", at) == "step")
+    fail(Code::unsupported, at,
+         ": step: a recording of a whole step is not built, since the host looks at each step's ",
+         "end for progress, cancelling and values that are not finite; segment records the parts of one");
+}
+
 void unsupported(Settings&, const Json& value, const std::string& at) {
   if (!value.is_null() && !value.empty()) fail(Code::unsupported, at, ": not built in this version; leave it out");
 }
@@ -101,10 +108,11 @@ const Key keys[] = {
      set_resolutions},
     {"compilation_config.num_frames", "[n, ...]", "lengths made ready before the first request", set_num_frames},
     {"compilation_config.skip_warmup", "true, false", "make nothing ready", truth_into(&Settings::skip_warmup)},
-    {"cuda_graph_config.enable", "true, false", "record and replay segments on CUDA",
+    {"cuda_graph_config.enable", "true, false",
+     "record and replay segments on CUDA; the report's `cuda_graph` says whether they were",
      truth_into(&Settings::cuda_graph)},
-    {"cuda_graph_config.scope", "segment, step", "how much one recording holds",
-     word_into(&Settings::cuda_graph_scope, "segment|step")},
+    {"cuda_graph_config.scope", "segment", "how much one recording holds; a whole step is not built",
+     check_graph_scope},
     {"memory_config.limit_gib", "1 to 1048576", "most memory that the ranks of a GPU, or of a host, may take together",
      [](Settings& s, const Json& v, const std::string& at) { s.memory_limit_gib = whole(v, 1, 1 << 20, at); }},
     {"quant_config", "", "not built", unsupported},

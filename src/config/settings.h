@@ -28,7 +28,6 @@ struct Settings {
   std::vector<int> num_frames;
   bool skip_warmup = false;
   bool cuda_graph = true;
-  std::string cuda_graph_scope = "segment";
   std::optional<int> memory_limit_gib;
 
   int world() const { return cfg_size * tp_size * ring_size * attn2d_size[0] * attn2d_size[1] * ulysses_size; }

@@ -29,6 +29,8 @@ struct EngineConfig {
   std::vector<Resolution> resolutions;  // with num_frames: the shapes that Engine::warm_up makes ready
   std::vector<int> num_frames;          // read with the frames policy floor
 
+  bool cuda_graph = true;  // segments are recorded and replayed, where the device can
+
   std::vector<std::string> notes;    // for the warnings of every report
   int threads = 0;                   // of all ranks of this process together; 0: as many as the machine has
   size_t max_queued = 16;            // more is refused: Error(busy)

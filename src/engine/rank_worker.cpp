@@ -59,6 +59,7 @@ Rank& RankWorker::prepare() {
   rank_.shared = &common_.weights;
   if (number_ == 0) rank_.tap = common_.config.tap;
   if (common_.config.prepare) common_.config.prepare(rank_, number_);
+  if (!common_.config.cuda_graph) rank_.segments.reset();
   common_.world.watch(rank_, number_);
   return rank_;
 }
@@ -106,6 +107,7 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   NoFrames nobody;
   FrameSink& sink = output ? static_cast<FrameSink&>(*output) : nobody;
   result.facts = pipeline_->run(c_, task.request, task.scheduler, task.ids, hooks, sink);
+  result.graphs = rank_.segments != nullptr;
   result.table_hash = tuning_.hash;
   if (on_cuda()) result.warnings = cuda_tuning_warnings(*backend_);
   return result;

@@ -16,6 +16,7 @@ struct RankResult {
   RunFacts facts;
   double load_seconds = 0;
   Json versions;                      // of what this rank works with, see report.h
+  bool graphs = false;                // segments were recorded and replayed
   std::string table_hash;             // of the measured plans it went by; empty: none
   std::vector<std::string> warnings;  // of the back end
   std::vector<Json> ranks;            // of all: {memory, flops}

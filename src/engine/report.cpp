@@ -43,6 +43,7 @@ Json job_report(const EngineConfig& config, const Request& request, const RankRe
                  {"vae_dtype", name(config.vae_dtype)},
                  {"ranks", result.ranks.size()},
                  {"residency", name(result.cost.residency)},
+                 {"cuda_graph", result.graphs},
                  {"tuned", !result.table_hash.empty()},
                  {"table_hash", result.table_hash.empty() ? Json() : Json(result.table_hash)},
                  {"warnings", result.warnings},

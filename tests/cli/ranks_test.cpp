@@ -8,7 +8,9 @@
 #include "base/deadline.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/program.h"
 #include "comm/net.h"
+#include "support/words.h"
 
 namespace zoetrope {
 namespace {
@@ -90,6 +92,23 @@ TEST_F(Ranks, SayWhichKernelOfAttentionIsTaken) {
   const std::string file = config("attention_config: {backend: FA4}");
   EXPECT_EQ(report_of({"--config", file}).at("warnings").at(0),
             "attention_config.backend FA4: attention is chosen by device and type in this build, as AUTO does");
+}
+
+// The program in this process, up to the engine that it would make.
+TEST_F(Ranks, TellTheEngineWhetherSegmentsAreRecorded) {
+  for (const bool graph : {true, false}) {
+    Words all = Words{"zoetrope"} + small() +
+                Words{"--config", config(cat("cuda_graph_config: {enable: ", graph ? "true" : "false", "}"))};
+    std::vector<char*> pointers;
+    for (std::string& word : all) pointers.push_back(word.data());
+    const int count = static_cast<int>(pointers.size());
+    cli::World world = cli::World::from_environment(count, pointers.data());
+    world.prepare = [&](EngineConfig& made) {
+      EXPECT_EQ(made.cuda_graph, graph);
+      fail(Code::invalid, "far enough");
+    };
+    EXPECT_EQ(words([&] { cli::run_program(world, count, pointers.data()); }), "far enough");
+  }
 }
 
 TEST_F(Ranks, OfShippedLayoutsWork) {

@@ -37,6 +37,17 @@ TEST(Settings, ShipOneFileANumberOfGpus) {
 
 TEST(Settings, HaveDefaultsForAnEmptyFile) { EXPECT_EQ(parsed("").world(), 1); }
 
+TEST(Settings, SayHowSegmentsAreRecorded) {
+  EXPECT_TRUE(parsed("").cuda_graph);
+  EXPECT_TRUE(parsed("cuda_graph_config: {enable: true, scope: segment}").cuda_graph);
+  EXPECT_FALSE(parsed("cuda_graph_config: {enable: false}").cuda_graph);
+  EXPECT_EQ(refused("cuda_graph_config: {scope: step}"),
+            "cuda_graph_config.scope: step: a recording of a whole step is not built, since the host looks at each "
+            "step's end for progress, cancelling and values that are not finite; segment records the parts of one");
+  EXPECT_EQ(refused("cuda_graph_config: {scope: all}"), "cuda_graph_config.scope: \"all\" is not one of segment|step");
+  EXPECT_EQ(refused("cuda_graph_config: {enable: 1}"), "cuda_graph_config.enable: 1 is not true or false");
+}
+
 TEST(Settings, RefuseByTheirWords) {
   EXPECT_EQ(refused("parallel_config: {cfg: 2}"),
             "c.yml: key \"parallel_config.cfg\" is not known; the nearest known one is \"parallel_config.cfg_size\"");

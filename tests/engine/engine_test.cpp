@@ -25,13 +25,13 @@ TEST(Engine, ReportsEverything) {
   Engine engine(toy_config());
   const Json report = run_to(engine, small_ask(), folder / "x.safetensors");
   EXPECT_EQ(keys_of(report),
-            (std::set<std::string>{"model",          "recipe",      "seed",     "noise",      "width",
-                                   "height",         "num_frames",  "fps",      "steps",      "guidance_scale",
-                                   "flow_shift",     "schedule",    "prompt",   "device",     "residency",
-                                   "dtype",          "vae_dtype",   "threads",  "ranks",      "mesh",
-                                   "tuned",          "table_hash",  "warnings", "guardrails", "versions",
-                                   "timings_s",      "collectives", "flops",    "output",     "peak_memory_bytes",
-                                   "negative_prompt"}));
+            (std::set<std::string>{"model",           "recipe",      "seed",     "noise",      "width",
+                                   "height",          "num_frames",  "fps",      "steps",      "guidance_scale",
+                                   "flow_shift",      "schedule",    "prompt",   "device",     "residency",
+                                   "dtype",           "vae_dtype",   "threads",  "ranks",      "mesh",
+                                   "tuned",           "table_hash",  "warnings", "guardrails", "versions",
+                                   "timings_s",       "collectives", "flops",    "output",     "peak_memory_bytes",
+                                   "negative_prompt", "cuda_graph"}));
   EXPECT_EQ(report["model"], toy_folder().string());
   EXPECT_EQ(report["recipe"], "toy/original");
   EXPECT_EQ(report["seed"], 7);
@@ -42,6 +42,7 @@ TEST(Engine, ReportsEverything) {
   EXPECT_EQ(report["dtype"], "fp32");
   EXPECT_EQ(report["threads"], 2);
   EXPECT_EQ(report["ranks"], 1);
+  EXPECT_EQ(report["cuda_graph"], device::traits().device == DeviceKind::cuda);
   EXPECT_EQ(report["tuned"], !report["table_hash"].is_null());
   EXPECT_EQ(report["guardrails"], "none");
   EXPECT_EQ(report["warnings"], Json({"random weights: this is meant to be noise"}));
@@ -58,6 +59,27 @@ TEST(Engine, ReportsEverything) {
             (std::set<std::string>{"weights", "request", "scratch", "exchange", "total", "predicted", "device",
                                    "device_predicted"}));
   EXPECT_GT(report["flops"]["forward"], 0.0);
+}
+
+TEST(Engine, RecordsSegmentsUnlessToldNotTo) {
+  struct Counted : Segments {
+    int& runs;
+    explicit Counted(int& all) : runs(all) {}
+    void run(Ctx&, std::string_view, const std::function<void()>& body) override { body(), ++runs; }
+  };
+  std::set<std::string> hashes;
+  for (const bool graph : {true, false}) {
+    int runs = 0;
+    EngineConfig config = toy_config();
+    config.cuda_graph = graph;
+    config.prepare = [&](Rank& rank, int) { rank.segments = std::make_unique<Counted>(runs); };
+    Engine engine(config);
+    const Json report = run(engine, small_ask());
+    EXPECT_EQ(report["cuda_graph"], graph);
+    EXPECT_EQ(runs > 0, graph);
+    hashes.insert(frames_hash(report));
+  }
+  EXPECT_EQ(hashes.size(), 1u);
 }
 
 TEST(Engine, ReportsTimesThatAddUp) {
