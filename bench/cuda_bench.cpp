@@ -1,6 +1,7 @@
 // Times of Wan's parts at their real sizes on one GPU, with random weights and inputs. Each timed result is checked.
 // - block: one block of A14B (5120 wide, 40 heads), 72,000 tokens, bf16: replays of its graph, then by op
 // - step [LAYERS]: a forward of 480x256, 17 frames, 40 blocks unless told otherwise: replays against the sum of its ops
+// - end: guidance and solver at the end of a step of 1280x720, 81 frames, in one pass and op by op
 // - products: the block's matrix products, one by one
 // - attention: its attentions, one by one, a slice of them against a sum in fp32
 // - vae: 2.1 decode of 20 latent frames to 1280x720, bf16, and the device memory that it takes; by the plans of
@@ -29,6 +30,7 @@
 #include "ops/cuda/backend.h"
 #include "ops/host.h"
 #include "ops/ops.h"
+#include "sched/unipc.h"
 
 namespace zoetrope {
 namespace {
@@ -278,6 +280,29 @@ void step(Gpu& g, const std::string& layers) {
   line("step against the sum of its ops", times.replay.median / times.sum.median, "", "at most 1.03");
 }
 
+void end_of_step(Gpu& g) {
+  const Shape shape{21, rows, columns, 16};
+  SchedulerConfig config;
+  config.flow_shift = 5;
+  const UniPC solver(g.c, g.random(shape, 1, DType::f32), make_schedule(config, 40, Grid::diffusers), 2);
+  const Predictions predictions{g.random(shape, 2, DType::f32), g.random(shape, 3, DType::f32),
+                                g.random({1}, 4, DType::f32)};
+  solver.begin(g.c, 20);
+  const auto time = [&](const char* what) {
+    const double ms = median_ms(
+        g, 50, [&] { g.c.segment(what, [&] { solver.step(g.c, predictions); }); }, 5);
+    rms_of(what, host_of(g.c, solver.latents()));
+    line(what, 1e3 * ms, "us",
+         cat(shape, ", graph replays; ", 10e-9 * static_cast<double>(predictions.cond.bytes()) / ms,
+             " TB/s of one pass"));
+  };
+  time("end of step");
+  g.rank.traits.fused_glue = false;
+  time("end of step, op by op");
+  g.rank.traits.fused_glue = true;
+  require(solver.bad(g.c) == 0, "cuda_bench: end: values that are not finite");
+}
+
 // ---- the libraries alone ----------------------------------------------------------------------------------------
 
 void products(Gpu& g) {
@@ -486,6 +511,7 @@ void run(const std::string& what, const std::string& file) {
               facts.capability, facts.driver.c_str(), facts.runtime.c_str(), facts.cublas.c_str(), facts.cudnn.c_str());
   if (what == "block") return block(g);
   if (what == "step") return step(g, file);
+  if (what == "end") return end_of_step(g);
   if (what == "products") return products(g);
   if (what == "attention") return attention(g);
   if (what == "vae" && !file.empty()) use_cuda_tuning(*g.backend, text_of(file), file);
@@ -493,7 +519,7 @@ void run(const std::string& what, const std::string& file) {
   if (what == "tune") return tune(g, file);
   if (what == "glue") return enlarge(g), glue(g);
   if (what == "depth") return fidelity(g, "depth, 768 tokens", WanConfig{}, {2, 32, 48, 16}, file);
-  fail(Code::invalid, "cuda_bench block|step [LAYERS]|products|attention|vae|tune|glue|depth [FILE]");
+  fail(Code::invalid, "cuda_bench block|step [LAYERS]|end|products|attention|vae|tune|glue|depth [FILE]");
 }
 
 }  // namespace

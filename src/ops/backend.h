@@ -50,6 +50,7 @@ class Backend {
 
   virtual void guide(Ctx& c, Tensor cond, Tensor uncond, Tensor scale, Tensor v) = 0;
   virtual void multistep(Ctx& c, MultistepState state, Tensor v, Tensor k) = 0;
+  virtual void guided_multistep(Ctx& c, MultistepState state, Predictions predictions, Tensor k, Tensor bad) = 0;
 };
 
 }  // namespace zoetrope

@@ -32,4 +32,12 @@ void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor&
   channel_norm(c, x, gamma, silu, y);
 }
 
+void guided_multistep(Ctx& c, const MultistepState& state, const Predictions& p, const Tensor& k, const Tensor& bad) {
+  Scope scope(c.scratch());
+  Tensor v = p.guided() ? guide(c, p.cond, p.uncond, p.scale) : p.cond;
+  if (v.dtype() != DType::f32) v = cast(c, v, DType::f32);
+  add(c, bad, value_range(c, v).rows(2, 3));
+  multistep(c, state, v, k);
+}
+
 }  // namespace zoetrope::compose

@@ -12,4 +12,7 @@ void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* r
 
 void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);
 
+void guided_multistep(Ctx& c, const MultistepState& state, const Predictions& predictions, const Tensor& k,
+                      const Tensor& bad);
+
 }  // namespace zoetrope::compose

@@ -423,6 +423,23 @@ void multistep(Ctx& c, const MultistepState& s, const Tensor& v, const Tensor& k
         [=, &c](Backend& b) { b.multistep(c, s, v, k); });
 }
 
+void guided_multistep(Ctx& c, const MultistepState& s, const Predictions& p, const Tensor& k, const Tensor& bad) {
+  const char* const op = "guided_multistep";
+  require_compute(op, p.cond);
+  require(p.guided() == p.scale.defined(), op, ": uncond and scale are needed together");
+  if (p.guided()) {
+    require_like(op, "uncond", p.uncond, p.cond.shape(), p.cond.dtype());
+    require_like(op, "scale", p.scale, {1}, DType::f32);
+  }
+  for (const Tensor& part : {s.x, s.last, s.m1, s.m2})
+    require_like(op, "a part of the state", part, p.cond.shape(), DType::f32);
+  require_like(op, "k", k, {multistep_coefficients}, DType::f32);
+  require_like(op, "bad", bad, {1}, DType::f32);
+  if (!c.traits().fused_glue) return compose::guided_multistep(c, s, p, k, bad);
+  c.run({op, (p.guided() ? 21 : 18) * elements(s.x), bytes(s.x, s.last, s.m1, s.m2) * 2 + bytes(p.cond, p.uncond)},
+        [=, &c](Backend& b) { b.guided_multistep(c, s, p, k, bad); });
+}
+
 // ---- host.h ---------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> host_memory(Ctx& c, size_t bytes) {

@@ -187,4 +187,16 @@ struct MultistepState {
 inline constexpr int multistep_coefficients = 9;
 void multistep(Ctx& c, const MultistepState& state, const Tensor& v, const Tensor& k);
 
+// What the branches of a step predict. Without guidance only cond is there.
+struct Predictions {
+  Tensor cond, uncond, scale;
+
+  bool guided() const { return uncond.defined(); }
+};
+
+// Fused guide and multistep in one pass: v = guide(cond, uncond, scale), or cond without guidance, as fp32. bad (fp32
+// [1]) grows by the number of elements of v that are not finite, exact to 2^24.
+void guided_multistep(Ctx& c, const MultistepState& state, const Predictions& predictions, const Tensor& k,
+                      const Tensor& bad);
+
 }  // namespace zoetrope

@@ -1,7 +1,5 @@
 #include "pipeline/guidance.h"
 
-#include "ops/ops.h"
-
 namespace zoetrope {
 
 Guidance::Guidance(bool guided, const Mesh& mesh) : mesh_(mesh), streams_(guided ? 2 : 1) {
@@ -10,12 +8,12 @@ Guidance::Guidance(bool guided, const Mesh& mesh) : mesh_(mesh), streams_(guided
     if (streams_ < halves || stream % halves == mesh.place().cfg) own_.push_back(stream);
 }
 
-Tensor Guidance::join(Ctx& c, const std::vector<Tensor>& own, const Tensor& scale) const {
-  if (streams_ == 1) return own[0];
-  if (own.size() == 2) return guide(c, own[0], own[1], scale);
+Predictions Guidance::join(Ctx& c, const std::vector<Tensor>& own, const Tensor& scale) const {
+  if (streams_ == 1) return {own[0], {}, {}};
+  if (own.size() == 2) return {own[0], own[1], scale};
   const Tensor both = mesh_.cfg().all_gather(c, own[0]);  // [2T, H, W, C]
   const int64_t frames = own[0].dim(0);
-  return guide(c, both.rows(0, frames), both.rows(frames, 2 * frames), scale);
+  return {both.rows(0, frames), both.rows(frames, 2 * frames), scale};
 }
 
 }  // namespace zoetrope

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mesh/mesh.h"
+#include "ops/ops.h"
 
 namespace zoetrope {
 
@@ -16,8 +17,8 @@ class Guidance {
   int streams() const { return streams_; }
   const std::vector<int>& own() const { return own_; }  // those that this rank makes
 
-  // Predictions [T, H, W, C] of the own streams -> the velocity, the same bits on every rank.
-  Tensor join(Ctx& c, const std::vector<Tensor>& own, const Tensor& scale) const;
+  // Predictions [T, H, W, C] of the own streams -> those that the solver needs, the same bits on every rank.
+  Predictions join(Ctx& c, const std::vector<Tensor>& own, const Tensor& scale) const;
 
  private:
   const Mesh& mesh_;

@@ -217,16 +217,35 @@ Tensor TextToVideo::hand_over(Run& run, const Expert& expert, const Tensor& late
   return prediction;
 }
 
-Tensor TextToVideo::velocity(Run& run, const Expert& expert, const Tensor& latents, int step) {
+// Of this rank's streams.
+std::vector<Tensor> TextToVideo::predict(Run& run, const Expert& expert, const Tensor& latents, int step) {
   std::vector<Tensor> predictions;
   for (const Text& text : expert.texts)
     predictions.push_back(
         &text == &expert.texts.back() && hands_over(run, expert, step)
             ? hand_over(run, expert, latents, step)
             : experts_[expert.number]->forward(run.c, latents, expert.table, step - expert.first, text));
-  return run.guidance.join(run.c, predictions, expert.scale);
+  return predictions;
 }
 
+// Guidance and solver, as one segment: what changes from step to step lies in device memory before it starts.
+void TextToVideo::move(Run& run, const Expert& expert, const std::vector<Tensor>& own, UniPC& solver, int step) {
+  Ctx& c = run.c;
+  solver.begin(c, step);
+  const auto body = [&] {
+    Scope scope(c.scratch());
+    const Predictions p = run.guidance.join(c, own, expert.scale);
+    if (c.rank().tap) c.tap(cat("velocity.", step), p.guided() ? guide(c, p.cond, p.uncond, p.scale) : p.cond);
+    solver.step(c, p);
+  };
+  if (!mesh_.capturable()) return body();
+  std::string key = cat("guidance and solver ", solver.latents().shape(), ' ', text_of(mesh_.shape()), ' ',
+                        solver.latents().raw(), ' ', expert.scale.raw());
+  for (const Tensor& prediction : own) key += cat(' ', prediction.raw());
+  c.segment(key, body);
+}
+
+// The host waits once a step, for its end.
 void TextToVideo::steps(Run& run, const Expert& expert, UniPC& solver) {
   Ctx& c = run.c;
   Waits& waits = mesh_.world().waits();
@@ -235,11 +254,9 @@ void TextToVideo::steps(Run& run, const Expert& expert, UniPC& solver) {
     run.hooks.check();
     Scope scope(c.scratch());
     const Stopwatch step;
-    const Tensor v = velocity(run, expert, solver.latents(), i);
-    c.tap(cat("velocity.", i), v);
-    require_finite(range_of(c, v).bad,  // the same velocity on every rank
+    move(run, expert, predict(run, expert, solver.latents(), i), solver, i);
+    require_finite(solver.bad(c),  // the same velocity on every rank
                    cat("denoise: step ", i + 1, " of ", run.schedule.steps(), " (", component_of[expert.number], ")"));
-    solver.step(c, i, v);
     c.tap(cat("latents.", i), solver.latents());
     run.facts.timings.steps.push_back(step.seconds());
     waits.observe(Wait::step, step.seconds());

@@ -81,7 +81,8 @@ class TextToVideo {
   void enter(Run& run, Expert& expert);
   bool hands_over(const Run& run, const Expert& expert, int step) const;
   Tensor hand_over(Run& run, const Expert& expert, const Tensor& latents, int step);
-  Tensor velocity(Run& run, const Expert& expert, const Tensor& latents, int step);
+  std::vector<Tensor> predict(Run& run, const Expert& expert, const Tensor& latents, int step);
+  void move(Run& run, const Expert& expert, const std::vector<Tensor>& own, UniPC& solver, int step);
   void steps(Run& run, const Expert& expert, UniPC& solver);
   void denoise(Run& run, UniPC& solver);
 

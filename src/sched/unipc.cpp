@@ -68,11 +68,18 @@ UniPC::UniPC(Ctx& c, const Tensor& noise, const Schedule& schedule, int order) {
     *part = c.empty(noise.shape(), DType::f32, c.request());
   copy(c, noise, state_.x);
   for (const Tensor& part : {state_.last, state_.m1, state_.m2}) fill(c, part, 0);  // multiplied by 0 at first
+  row_ = c.empty({multistep_coefficients}, DType::f32, c.request());
+  bad_ = c.empty({1}, DType::f32, c.request());
+  fill(c, bad_, 0);
   const auto rows = unipc_rows(schedule, order);
   rows_ = c.empty({static_cast<int64_t>(rows.size()), multistep_coefficients}, DType::f32, c.request());
   c.upload(rows.data(), rows_);
 }
 
-void UniPC::step(Ctx& c, int i, const Tensor& velocity) { multistep(c, state_, velocity, rows_.row(i)); }
+void UniPC::begin(Ctx& c, int i) const { copy(c, rows_.row(i), row_); }
+
+void UniPC::step(Ctx& c, const Predictions& predictions) const { guided_multistep(c, state_, predictions, row_, bad_); }
+
+float UniPC::bad(Ctx& c) const { return c.fetch<float>(bad_, 0)[0]; }
 
 }  // namespace zoetrope

@@ -7,6 +7,7 @@
 #include "nn/random.h"
 #include "ops/cuda/segments.h"
 #include "ops/ops.h"
+#include "sched/unipc.h"
 #include "support/device_ctx.h"
 #include "support/words.h"
 
@@ -147,6 +148,55 @@ TEST(Segments, OfATransformerCallNothingThatAllocatesOrWaits) {
   }
   EXPECT_EQ(cuda_calls(), warm);
   EXPECT_NE(step(1), plain[0]) << "a replay reads the rows of its own step";
+}
+
+// Guidance and solver as the denoiser issues them: a row of coefficients put in place, then the segment.
+struct EndOfStep {
+  EndOfStep(DeviceCtx& dev, const Schedule& schedule)
+      : cond(dev.random({3, 10, 7, 16}, 1)),
+        uncond(dev.random({3, 10, 7, 16}, 2)),
+        scale(dev.tensor({1}, std::vector<float>{4})),
+        solver(dev, dev.random({3, 10, 7, 16}, 3), schedule, 2) {}
+
+  void run(DeviceCtx& dev, int i, bool recorded) const {
+    solver.begin(dev, i);
+    const auto body = [&] { solver.step(dev, {cond, uncond, scale}); };
+    if (recorded)
+      dev.c.segment("guidance and solver", body);
+    else
+      body();
+  }
+
+  Tensor cond, uncond, scale;
+  UniPC solver;
+};
+
+TEST(Segments, OfGuidanceAndSolverReplayWithTheRowOfTheirStep) {
+  SchedulerConfig config;
+  config.flow_shift = 5;
+  const Schedule schedule = make_schedule(config, 8, Grid::diffusers);
+  DeviceCtx plain, recorded;
+  const EndOfStep a(plain, schedule), b(recorded, schedule);
+  CudaCalls warm{};
+  for (int i = 0; i < 8; ++i) {
+    a.run(plain, i, false);
+    if (i == 1) warm = cuda_calls();
+    b.run(recorded, i, true);
+    if (i == 1) {
+      EXPECT_EQ(cuda_calls(), warm) << "the recording waits or takes memory";
+    }
+    expect_same_bits(a.solver.latents(), b.solver.latents());
+    EXPECT_EQ(b.solver.bad(recorded), 0);
+  }
+  EXPECT_EQ(segments(recorded).recorded(), 1u);
+  EXPECT_EQ(segments(recorded).replays(), 6);
+  warm = cuda_calls();
+  for (int i = 2; i < 8; ++i) b.run(recorded, i, true);
+  EXPECT_EQ(cuda_calls(), warm);
+  const float nan = NAN;
+  recorded.c.upload(&nan, b.uncond.view({b.uncond.size()}).rows(77, 78));
+  b.run(recorded, 7, true);
+  EXPECT_EQ(b.solver.bad(recorded), 1) << "a replay counts what is not finite";
 }
 
 TEST(Segments, RefuseABodyThatWaitsAndWorkAfterwards) {

@@ -143,6 +143,106 @@ TEST(Elementwise, MultistepUpdatesItsStateAndRotatesTheHistory) {
   expect_near(state.m2, m1, 0);
 }
 
+// One pass and its composition: the same bits of state and count, for whole pieces and ragged ones, at any address.
+struct GuidedMultistep : testing::TestWithParam<std::tuple<DType, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Forms, GuidedMultistep, testing::Combine(testing::ValuesIn(types), testing::Bool()));
+
+// One step's tensors, `lead` elements behind an aligned address; the same numbers each time.
+struct StepCase {
+  MultistepState state;
+  Predictions p;
+  Tensor k, bad;
+
+  StepCase(DeviceCtx& dev, int64_t n, int64_t lead, DType type, bool guided, float broken = 0)
+      : state{part(dev, n, lead, 1), part(dev, n, lead, 2), part(dev, n, lead, 3), part(dev, n, lead, 4)},
+        p{part(dev, n, lead, 5, type), {}, {}},
+        k(dev.random({multistep_coefficients}, 7)),
+        bad(dev.tensor({1}, std::vector<float>{2})) {
+    if (guided) p.uncond = part(dev, n, lead, 6, type), p.scale = dev.tensor({1}, std::vector<float>{4.3f});
+    if (broken != 0) fill(dev, p.cond.rows(n / 2, n / 2 + 1 + n / 7), broken);
+  }
+  static Tensor part(DeviceCtx& dev, int64_t n, int64_t lead, uint64_t seed, DType type = DType::f32) {
+    return dev.random({lead + n}, seed, type).rows(lead, lead + n);
+  }
+  std::vector<Tensor> results() const { return {state.x, state.last, state.m1, state.m2, bad}; }
+};
+
+TEST_P(GuidedMultistep, HasTheBitsOfGuideAndMultistep) {
+  const auto [type, guided] = GetParam();
+  DeviceCtx fused, plain(2, false);
+  for (const int64_t n : {1, 7, 8, 2048, 2051, 50000})
+    for (const int64_t lead : {0, 3, 4})
+      for (const float broken : {0.0f, NAN, -INFINITY}) {
+        SCOPED_TRACE(cat(n, " elements behind ", lead, ", ", broken));
+        const StepCase a(fused, n, lead, type, guided, broken), b(plain, n, lead, type, guided, broken);
+        for (int step = 0; step < 2; ++step) {
+          guided_multistep(fused, a.state, a.p, a.k, a.bad);
+          guided_multistep(plain, b.state, b.p, b.k, b.bad);
+        }
+        for (size_t i = 0; i < a.results().size(); ++i) expect_same_bits(a.results()[i], b.results()[i]);
+        EXPECT_EQ(values_of(a.bad)[0], broken == 0 ? 2 : 4 + 2 * (n / 7));
+      }
+  EXPECT_GT(fused.c.counts().at("guided_multistep").calls, 0);
+  EXPECT_EQ(plain.c.counts().count("guided_multistep"), 0u);
+}
+
+TEST_P(GuidedMultistep, LeavesWhatIsBesideItAlone) {
+  const auto [type, guided] = GetParam();
+  DeviceCtx dev;
+  const int64_t n = 1003;
+  const Tensor around = dev.random({n + 16}, 1);
+  const std::vector<float> before = values_of(around);
+  StepCase a(dev, n, 0, type, guided);
+  a.state.m2 = around.rows(8, 8 + n);
+  guided_multistep(dev, a.state, a.p, a.k, a.bad);
+  const std::vector<float> after = values_of(around);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(after[i], before[i]) << i;
+    EXPECT_EQ(after[static_cast<size_t>(n) + 8 + i], before[static_cast<size_t>(n) + 8 + i]) << i;
+  }
+}
+
+// A scale that is not finite, and elements that are none: what lies behind the end is not counted.
+TEST(Elementwise, GuidedMultistepCountsItsOwnElementsAlone) {
+  DeviceCtx dev;
+  StepCase a(dev, 3, 0, DType::f32, true);
+  a.p.scale = dev.tensor({1}, std::vector<float>{INFINITY});
+  guided_multistep(dev, a.state, a.p, a.k, a.bad);
+  EXPECT_EQ(values_of(a.bad)[0], 5);
+}
+
+TEST(Elementwise, GuidedMultistepStatesItsWork) {
+  for (const bool guided : {false, true}) {
+    DeviceCtx dev;
+    const StepCase a(dev, 100, 0, DType::bf16, guided);
+    guided_multistep(dev, a.state, a.p, a.k, a.bad);
+    const OpCount& count = dev.c.counts().at("guided_multistep");
+    EXPECT_EQ(count.flops, guided ? 2100 : 1800);
+    EXPECT_EQ(count.bytes, 100 * (8 * 4 + (guided ? 4 : 2)));
+  }
+}
+
+TEST(Elementwise, GuidedMultistepRefusesWhatDoesNotFit) {
+  DeviceCtx dev;
+  const StepCase a(dev, 6, 0, DType::f32, true);
+  const auto said = [&](const Predictions& p, const MultistepState& state, const Tensor& k, const Tensor& bad) {
+    return words([&] { guided_multistep(dev, state, p, k, bad); });
+  };
+  const Tensor other = dev.random({5}, 1), &cond = a.p.cond, &uncond = a.p.uncond, &scale = a.p.scale;
+  EXPECT_EQ(said({dev.ints(std::vector<int32_t>{1}), {}, {}}, a.state, a.k, a.bad),
+            "guided_multistep: x is int32, fp32 or bf16 is needed");
+  EXPECT_EQ(said({cond, uncond, {}}, a.state, a.k, a.bad), "guided_multistep: uncond and scale are needed together");
+  EXPECT_EQ(said({cond, {}, scale}, a.state, a.k, a.bad), "guided_multistep: uncond and scale are needed together");
+  EXPECT_EQ(said({cond, other, scale}, a.state, a.k, a.bad),
+            "guided_multistep: uncond is [5] fp32, should be [6] fp32");
+  EXPECT_EQ(said({cond, uncond, other}, a.state, a.k, a.bad),
+            "guided_multistep: scale is [5] fp32, should be [1] fp32");
+  EXPECT_EQ(said(a.p, {a.state.x, a.state.last, a.state.m1, other}, a.k, a.bad),
+            "guided_multistep: a part of the state is [5] fp32, should be [6] fp32");
+  EXPECT_EQ(said(a.p, a.state, other, a.bad), "guided_multistep: k is [5] fp32, should be [9] fp32");
+  EXPECT_EQ(said(a.p, a.state, a.k, other), "guided_multistep: bad is [5] fp32, should be [1] fp32");
+}
+
 TEST(Elementwise, RefusesWhatDoesNotFit) {
   DeviceCtx dev;
   const Tensor x = dev.random({2, 3}, 1), y = dev.random({3, 3}, 2), whole = dev.ints(std::vector<int32_t>{1});

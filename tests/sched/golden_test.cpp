@@ -5,7 +5,7 @@
 
 #include "models/golden.h"
 #include "sched/unipc.h"
-#include "support/cpu_ctx.h"
+#include "support/device_ctx.h"
 
 namespace zoetrope {
 namespace {
@@ -29,16 +29,17 @@ TEST_P(UniPCGolden, MatchesTheRecordedTrajectory) {
   const auto sigmas = golden.values("sigmas");
   EXPECT_EQ(schedule.sigmas, sigmas);
 
-  CpuCtx cpu;
+  DeviceCtx dev;
   const auto expected = golden.values("x");  // [steps + 1, 64]
   const int64_t n = golden.shape("x").dim(1);
   double worst = 0;
-  UniPC solver(cpu, cpu.tensor({n}, std::span(expected).first(n)), schedule, 2);
+  UniPC solver(dev, dev.tensor({n}, std::span(expected).first(n)), schedule, 2);
   for (int i = 0; i < steps; ++i) {
     std::vector<float> v;
     const auto drift = static_cast<float>(0.3 * std::sin(static_cast<double>(schedule.timesteps[i]) / 1000) - 0.1);
     for (const float x : values_of(solver.latents())) v.push_back(0.05f * x + drift);
-    solver.step(cpu, i, cpu.tensor({n}, v));
+    solver.begin(dev, i);
+    solver.step(dev, {dev.tensor({n}, v), {}, {}});
     const auto from = expected.begin() + (i + 1) * n;
     worst = std::max(worst, relative_error(values_of(solver.latents()), std::vector<float>(from, from + n)));
   }

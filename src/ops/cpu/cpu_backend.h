@@ -43,6 +43,7 @@ class CpuBackend final : public Backend {
   void to_pixels(Ctx& c, Tensor x, Tensor y) override;
   void guide(Ctx& c, Tensor cond, Tensor uncond, Tensor scale, Tensor v) override;
   void multistep(Ctx& c, MultistepState state, Tensor v, Tensor k) override;
+  void guided_multistep(Ctx& c, MultistepState state, Predictions predictions, Tensor k, Tensor bad) override;
   // gather.cpp
   void embedding(Ctx& c, Tensor table, Tensor ids, Tensor y) override;
   void timestep_embed(Ctx& c, Tensor t, Tensor y) override;

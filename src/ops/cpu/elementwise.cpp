@@ -1,6 +1,9 @@
 // Element by element: every result is computed in fp32 and rounded once.
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/floats.h"
@@ -38,14 +41,33 @@ ZOETROPE_CLONES void pixels(const X* x, int64_t begin, int64_t end, uint8_t* y) 
   }
 }
 
+// v[i] of n elements, rounded to X, and how many of them are not finite.
+template <class X>
+ZOETROPE_CLONES int64_t guide_loop(const X* cond, const X* uncond, float scale, int64_t n, float* v) {
+  int64_t bad = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    X joined = cond[i];
+    if (uncond) store(joined, load(uncond[i]) + scale * (load(cond[i]) - load(uncond[i])));
+    v[i] = load(joined);
+    bad += !(std::fabs(v[i]) <= std::numeric_limits<float>::max());
+  }
+  return bad;
+}
+
 ZOETROPE_CLONES void multistep_loop(float* x, float* last, float* m1, float* m2, const float* v, const float* k,
-                                    int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
+                                    int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
     const float m = x[i] - k[0] * v[i];
     const float y = k[1] * x[i] + k[2] * last[i] + k[3] * m1[i] + k[4] * m2[i] + k[5] * m;
     x[i] = k[6] * y + k[7] * m + k[8] * m1[i];
     last[i] = y, m2[i] = m1[i], m1[i] = m;
   }
+}
+
+// The n elements from `at` on, of which v points to the first.
+void move(const MultistepState& state, int64_t at, int64_t n, const float* v, const Tensor& k) {
+  multistep_loop(state.x.data<float>() + at, state.last.data<float>() + at, state.m1.data<float>() + at,
+                 state.m2.data<float>() + at, v, k.data<float>(), n);
 }
 
 }  // namespace
@@ -114,10 +136,27 @@ void CpuBackend::guide(Ctx& c, Tensor cond, Tensor uncond, Tensor scale, Tensor 
 }
 
 void CpuBackend::multistep(Ctx& c, MultistepState state, Tensor v, Tensor k) {
-  c.pool().for_each(v.size(), piece_elements, [&](int64_t begin, int64_t end) {
-    multistep_loop(state.x.data<float>(), state.last.data<float>(), state.m1.data<float>(), state.m2.data<float>(),
-                   v.data<float>(), k.data<float>(), begin, end);
+  c.pool().for_each(v.size(), piece_elements,
+                    [&](int64_t begin, int64_t end) { move(state, begin, end - begin, v.data<float>() + begin, k); });
+}
+
+// A stretch of v at a time, which stays in the cache.
+void CpuBackend::guided_multistep(Ctx& c, MultistepState state, Predictions p, Tensor k, Tensor bad) {
+  constexpr int64_t stretch = 1024;
+  std::atomic<int64_t> found = 0;
+  const float scale = p.guided() ? *p.scale.data<float>() : 0;
+  with_type(p.cond.dtype(), [&]<class X>(X) {
+    const X* const uncond = p.guided() ? p.uncond.data<X>() : nullptr;
+    c.pool().for_each(p.cond.size(), piece_elements, [&](int64_t begin, int64_t end) {
+      float v[stretch];
+      for (int64_t i = begin; i < end; i += stretch) {
+        const int64_t n = std::min(stretch, end - i);
+        found += guide_loop(p.cond.data<X>() + i, uncond ? uncond + i : nullptr, scale, n, v);
+        move(state, i, n, v, k);
+      }
+    });
   });
+  *bad.data<float>() += static_cast<float>(found);
 }
 
 }  // namespace zoetrope

@@ -115,17 +115,6 @@ __global__ void pixels_kernel(const X* x, int64_t n, uint8_t* y) {
     if (i + j < n) y[i + j] = static_cast<uint8_t>(words[j / 4] >> (j % 4 * 8));
 }
 
-// The three lines of ops.h, left to right.
-__global__ void multistep_kernel(float* x, float* last, float* m1, float* m2, const float* v, const float* k,
-                                 int64_t n) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
-  if (i >= n) return;
-  const float m = x[i] - k[0] * v[i];
-  const float y = k[1] * x[i] + k[2] * last[i] + k[3] * m1[i] + k[4] * m2[i] + k[5] * m;
-  const float next = k[6] * y + k[7] * m + k[8] * m1[i];
-  x[i] = next, last[i] = y, m2[i] = m1[i], m1[i] = m;
-}
-
 }  // namespace
 
 void silu(cudaStream_t s, const Tensor& x, const Tensor& y) {
@@ -170,12 +159,6 @@ void guide(cudaStream_t s, const Tensor& cond, const Tensor& uncond, const Tenso
   with_type(cond.dtype(), [&]<class X>(X) {
     for_elements<X>(s, v, Guide<X>{Read<X>(cond), Read<X>(uncond), pointer<const float>(scale)});
   });
-}
-
-void multistep(cudaStream_t s, const Tensor& x, const Tensor& last, const Tensor& m1, const Tensor& m2, const Tensor& v,
-               const Tensor& k) {
-  launch(multistep_kernel, blocks(v.size(), threads), dim3(threads), s, pointer<float>(x), pointer<float>(last),
-         pointer<float>(m1), pointer<float>(m2), pointer<const float>(v), pointer<const float>(k), v.size());
 }
 
 }  // namespace zoetrope::cuda

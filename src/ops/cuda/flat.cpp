@@ -90,6 +90,9 @@ void CudaBackend::guide(Ctx& c, Tensor cond, Tensor uncond, Tensor scale, Tensor
 void CudaBackend::multistep(Ctx& c, MultistepState state, Tensor v, Tensor k) {
   cuda::multistep(on(c), state.x, state.last, state.m1, state.m2, v, k);
 }
+void CudaBackend::guided_multistep(Ctx& c, MultistepState state, Predictions p, Tensor k, Tensor bad) {
+  cuda::guided_multistep(on(c), state.x, state.last, state.m1, state.m2, p.cond, p.uncond, p.scale, k, bad);
+}
 
 void CudaBackend::embedding(Ctx& c, Tensor table, Tensor ids, Tensor y) { cuda::embedding(on(c), table, ids, y); }
 void CudaBackend::timestep_embed(Ctx& c, Tensor t, Tensor y) { cuda::timestep_embed(on(c), t, y); }

@@ -68,6 +68,10 @@ void to_pixels(cudaStream_t s, const Tensor& x, const Tensor& y);
 void guide(cudaStream_t s, const Tensor& cond, const Tensor& uncond, const Tensor& scale, const Tensor& v);
 void multistep(cudaStream_t s, const Tensor& x, const Tensor& last, const Tensor& m1, const Tensor& m2, const Tensor& v,
                const Tensor& k);
+// uncond and scale may be undefined.
+void guided_multistep(cudaStream_t s, const Tensor& x, const Tensor& last, const Tensor& m1, const Tensor& m2,
+                      const Tensor& cond, const Tensor& uncond, const Tensor& scale, const Tensor& k,
+                      const Tensor& bad);
 
 // ---- moves
 void embedding(cudaStream_t s, const Tensor& table, const Tensor& ids, const Tensor& y);
