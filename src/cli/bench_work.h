@@ -12,7 +12,8 @@ namespace zoetrope::cli {
 
 Shape latent_shape(const ModelSource& source, const Request& request);  // [T, H, W, C]
 
-// A step as the denoiser does it, but for the solver: one forward, or two and guidance.
+// A step as the denoiser does it, but for the solver, which moves what the next run would start from: one forward, or
+// two and guidance.
 class StepWork {
  public:
   StepWork(BenchRank& rank, const WanConfig& config, nn::Parameters& weights, const std::string& component,

@@ -7,6 +7,7 @@
 #include "nn/random.h"
 #include "ops/cuda/segments.h"
 #include "ops/ops.h"
+#include "pipeline/toy_runs.h"
 #include "sched/unipc.h"
 #include "support/device_ctx.h"
 #include "support/words.h"
@@ -197,6 +198,44 @@ TEST(Segments, OfGuidanceAndSolverReplayWithTheRowOfTheirStep) {
   recorded.c.upload(&nan, b.uncond.view({b.uncond.size()}).rows(77, 78));
   b.run(recorded, 7, true);
   EXPECT_EQ(b.solver.bad(recorded), 1) << "a replay counts what is not finite";
+}
+
+// Six guided steps: three segments for each of two prompts, and the end of the step. Two runs of each are no replays.
+TEST(Segments, OfAWholeVideoGiveTheFramesOfPlainRuns) {
+  std::vector<std::vector<uint8_t>> videos;
+  for (const bool recorded : {false, true}) {
+    DeviceCtx dev;
+    if (!recorded) dev.rank.segments.reset();
+    const ModelSource source = toy_source("wan");
+    TextToVideo pipeline(dev, source, DType::f32, DType::f32, {});
+    Ask ask;
+    ask.steps = 6;
+    const Request request = toy_request(source, ask);
+    Frames frames;
+    pipeline.run(dev, request, scheduler_config(source, request), {{5, 9, 4, 1}, {7, 1}}, {}, frames);
+    videos.push_back(frames.bytes);
+    if (!recorded) continue;
+    EXPECT_EQ(segments(dev).replays(), 4 * (2 * 3 + 1));
+  }
+  EXPECT_GT(videos[0].size(), 0u);
+  EXPECT_EQ(videos[0], videos[1]);
+}
+
+TEST(Segments, OfAPipelineLetItNameTheStepThatIsNotFinite) {
+  DeviceCtx dev;
+  const ModelSource source = toy_source("wan");
+  TextToVideo pipeline(dev, source, DType::f32, DType::f32, {});
+  Ask ask;
+  ask.steps = 6;
+  const Request request = toy_request(source, ask);
+  const auto look = [&](const Progress& now) {  // by the fourth step all is replayed
+    if (now.stage == Stage::denoise && now.done == 4) spoil(*dev.rank.weights.at("transformer").at(""));
+  };
+  Frames frames;
+  const std::string said = words([&] {
+    pipeline.run(dev, request, scheduler_config(source, request), {{5, 9, 4, 1}, {7, 1}}, {{}, look}, frames);
+  });
+  EXPECT_TRUE(said.starts_with("denoise: step 5 of 6 (transformer) holds ")) << said;
 }
 
 TEST(Segments, RefuseABodyThatWaitsAndWorkAfterwards) {

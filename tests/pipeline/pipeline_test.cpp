@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "config/fields.h"
@@ -252,6 +253,53 @@ TEST(Pipeline, RefusesToShowWhatIsNotFinite) {
     spoil(*toy.cpu.rank.weights.at(part).at(""));
     const std::string error = words([&] { toy.run(r); });
     EXPECT_TRUE(error.starts_with(said)) << error;
+  }
+}
+
+// Steps before it count nothing, and the one that follows is not begun.
+TEST(Pipeline, NamesTheStepThatIsNotFinite) {
+  Toy toy("wan");
+  Ask ask;
+  ask.steps = 4;
+  int last = 0;
+  const auto look = [&](const Progress& now) {
+    if (now.stage != Stage::denoise) return;
+    last = now.done;
+    if (now.done == 2) spoil(*toy.cpu.rank.weights.at("transformer").at(""));
+  };
+  const std::string error = words([&] { toy.run(toy.request(ask), {{}, look}); });
+  EXPECT_TRUE(error.starts_with("denoise: step 3 of 4 (transformer) holds ")) << error;
+  EXPECT_EQ(last, 2);
+}
+
+// The end of a step names the same addresses in all steps of an expert, so that one recording serves them.
+TEST(Pipeline, EndsTheStepsOfAnExpertWithOneSegment) {
+  struct Names : Segments {
+    std::map<std::string, int, std::less<>>& seen;
+    explicit Names(std::map<std::string, int, std::less<>>& all) : seen(all) {}
+    void run(Ctx& c, std::string_view key, const std::function<void()>& body) override {
+      const int64_t before = calls(c);
+      body();
+      if (key.starts_with("guidance and solver ")) {
+        ++seen[std::string(key)];
+        EXPECT_EQ(calls(c), before + 1);
+      } else {
+        EXPECT_EQ(calls(c), before);
+      }
+    }
+    static int64_t calls(Ctx& c) { return c.counts()["guided_multistep"].calls; }
+  };
+  for (const auto& [kind, experts] : {std::pair{"wan", 1u}, {"wan-a14b", 2u}}) {
+    std::map<std::string, int, std::less<>> seen;
+    Toy toy(kind);
+    toy.cpu.rank.segments = std::make_unique<Names>(seen);
+    Ask ask;
+    ask.steps = 6;
+    toy.run(toy.request(ask));
+    EXPECT_EQ(seen.size(), experts) << kind;
+    int steps = 0;
+    for (const auto& [key, count] : seen) steps += count;
+    EXPECT_EQ(steps, 6) << kind;
   }
 }
 
