@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Channels, WideBits, testing::Values(8, 16, 32, 96));
 TEST_P(WideBits, OfAPixelAreTheSameWhereverItLiesInAWidePicture) {
   DeviceCtx dev;
   const int64_t channels = GetParam(), rows = 320 / channels + 4, wide = 512;
-  for (const int64_t outputs : {int64_t{8}, channels}) {
+  for (const int64_t outputs : {int64_t{3}, int64_t{8}, channels}) {
     const Tensor x = dev.random({4, rows, wide, channels}, 1, DType::bf16),
                  w = dev.random({outputs, 3, 3, 3, channels}, 2, DType::bf16), b = dev.random({outputs}, 3);
     const Tensor whole = conv(dev, x, w, b, {1, 1, 1, 1}, {});

@@ -12,8 +12,6 @@
 namespace zoetrope::cuda {
 namespace {
 
-constexpr int64_t room = static_cast<int64_t>(Slots::bytes - Dnn::workspace);  // behind the library's workspace
-
 bool pixelwise(const Tensor& w, const ConvOptions& o) {
   return w.dim(1) * w.dim(2) * w.dim(3) == 1 && o.stride == 1 && o.top == 0 && o.bottom == 0 && o.left == 0 &&
          o.right == 0;
@@ -37,10 +35,12 @@ struct Part {
 
 class Conv {
  public:
-  Conv(cudaStream_t stream, std::byte* work, Dnn& dnn, Products& products, const Tensor& x, const Tensor& w,
-       const Tensor& b, const ConvOptions& options, const Tensor& add, const Tensor& y)
+  // `work` is the stream's slot, what lies from `free` on is not in use.
+  Conv(cudaStream_t stream, std::byte* work, std::byte* free, Dnn& dnn, Products& products, const Tensor& x,
+       const Tensor& w, const Tensor& b, const ConvOptions& options, const Tensor& add, const Tensor& y)
       : stream_(stream),
         work_(work),
+        free_(free),
         dnn_(dnn),
         products_(products),
         x_(x),
@@ -60,6 +60,7 @@ class Conv {
 
  private:
   int64_t frame() const { return y_.size() / y_.dim(0); }
+  int64_t room() const { return work_ + Slots::bytes - free_; }
 
   // As the library pads: the same on both sides, and nothing left out.
   bool symmetric() const { return o_.top == o_.bottom && o_.left == o_.right && o_.top >= 0 && o_.left >= 0; }
@@ -80,12 +81,12 @@ class Conv {
     if (symmetric()) return convolve(x, {first, count, 0, y_.dim(1)}, o_.top, o_.left);
     const int64_t columns = x.dim(2) + o_.left + o_.right, kh = w_.dim(2);
     const int64_t row_bytes = x.dim(0) * columns * x.dim(3) * bytes_of(x.dtype());
-    const int64_t most = (room / row_bytes - kh) / o_.stride + 1;  // rows of y a band
+    const int64_t most = (room() / row_bytes - kh) / o_.stride + 1;  // rows of y a band
     if (most < 1) return false;
     for (int64_t from = 0; from < y_.dim(1); from += most) {
       const Part band{first, count, from, std::min(most, y_.dim(1) - from)};
       const int64_t rows = (band.rows - 1) * o_.stride + kh;
-      const Tensor padded(work_ + Dnn::workspace, {x.dim(0), rows, columns, x.dim(3)}, x.dtype());
+      const Tensor padded(free_, {x.dim(0), rows, columns, x.dim(3)}, x.dtype());
       pad_rows(stream_, x, look_, from * o_.stride, rows, padded.raw());
       if (!convolve(padded, band, 0, 0)) return false;
     }
@@ -96,12 +97,12 @@ class Conv {
     return dnn_.convolve(stream_, {x, w_, b_, part.of(y_), frame(), top, left, o_.stride}, work_);
   }
 
-  // Outputs padded to eight: weights and bias behind the library's workspace, then the padded result, some frames at a
-  // time.
+  // Outputs padded to eight: weights and bias, then the padded result, some frames at a time. Where inputs have to be
+  // padded, too, half of the room is left for bands of them.
   bool cut() {
-    if (!symmetric() || add_.defined()) return false;
+    if (add_.defined()) return false;
     const int64_t outputs = w_.dim(0), padded = round_up(outputs, 8);
-    std::byte* at = work_ + Dnn::workspace;
+    std::byte* at = free_;
     const auto take = [&](const Shape& shape, DType type) {
       const Tensor t(at, shape, type);
       at += round_up(t.bytes(), 256);
@@ -117,13 +118,14 @@ class Conv {
     widen_into(w_, w);
     if (b.defined()) widen_into(b_, b);
     const int64_t pixels = y_.dim(1) * y_.dim(2), left = work_ + Slots::bytes - at;
-    const int64_t most = left / (pixels * padded * bytes_of(y_.dtype()));
+    const int64_t most = (symmetric() ? left : left / 2) / (pixels * padded * bytes_of(y_.dtype()));
     if (most < 1) return false;
     for (int64_t from = 0; from < y_.dim(0); from += most) {
       const int64_t count = std::min(most, y_.dim(0) - from);
       const Tensor wide(at, y_.shape().with(0, count).with(3, padded), y_.dtype());
       const Tensor x = x_.rows(from, from + count + w_.dim(1) - 1);
-      if (!dnn_.convolve(stream_, {x, w, b, wide, pixels * padded, o_.top, o_.left, o_.stride}, work_)) return false;
+      std::byte* behind = at + round_up(wide.bytes(), 256);
+      if (!Conv(stream_, work_, behind, dnn_, products_, x, w, b, o_, {}, wide).by_library()) return false;
       copy_heads(stream_, as_heads(wide.view({count * pixels, padded}), 0, 1, outputs),
                  as_heads(y_.rows(from, from + count).view({count * pixels, outputs}), outputs));
     }
@@ -134,12 +136,12 @@ class Conv {
   void unfolded() {
     const int64_t outputs = w_.dim(0), depth = w_.size() / outputs, pixels = y_.size() / outputs;
     const int64_t each = depth * bytes_of(x_.dtype()) + outputs * 4 + 512;
-    const int64_t most = std::max<int64_t>(1, room / each);
+    const int64_t most = std::max<int64_t>(1, room() / each);
     const Tensor weights = w_.view({outputs, depth});
     const Tensor y = y_.view({pixels, outputs}), add = add_.defined() ? add_.view({pixels, outputs}) : Tensor{};
     for (int64_t from = 0; from < pixels; from += most) {
       const int64_t count = std::min(most, pixels - from);
-      std::byte* at = work_ + Dnn::workspace;
+      std::byte* at = free_;
       const Tensor sums(at, {count, outputs}, DType::f32);
       at += round_up(sums.bytes(), 256);
       Tensor inputs(at, {count, depth}, x_.dtype());
@@ -154,7 +156,7 @@ class Conv {
   }
 
   cudaStream_t stream_;
-  std::byte* work_;
+  std::byte *work_, *free_;
   Dnn& dnn_;
   Products& products_;
   const Tensor &x_, &w_, &b_;
@@ -167,7 +169,8 @@ class Conv {
 
 void CudaBackend::conv(Ctx& c, Tensor x, Tensor w, Tensor b, ConvOptions options, Tensor add, Tensor y) {
   if (y.size() == 0) return;
-  Conv(native(c.stream()), slots_.of(c), *dnn_, products_, x, w, b, options, add, y).run();
+  std::byte* slot = slots_.of(c);  // begins with the library's workspace
+  Conv(native(c.stream()), slot, slot + Dnn::workspace, *dnn_, products_, x, w, b, options, add, y).run();
 }
 
 }  // namespace zoetrope::cuda
