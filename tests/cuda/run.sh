@@ -112,8 +112,7 @@ racecheck Attention.*:MergeAttention.*
 racecheck Segments.ReplayGivesTheBitsOfPlainRuns:Segments.OfATransformerCallNothingThatAllocatesOrWaits
 racecheck RmsNorm.*:GateAddNorm.*:SquareSums.*
 racecheck Small.Convolutions
-racecheck Rows.ResidualUpdatesHaveTheSameBitsAtAnyAddress
-racecheck Slab.EnlargesByCornersAsAConvolutionOfTheEnlargedFrame:CausalConv.*
+racecheck Rows.NormsHaveTheSameBitsAtAnyAddress
 memcheck GateAdd*:ChannelNorm.*:Norms.*:SquareSums.*
 memcheck Rows.*
 racecheck Rows.ModulationsHaveTheSameBitsAtAnyAddress
@@ -121,16 +120,15 @@ memcheck RmsNorm.*:LayerNorm.*:Modulate.*:NormModulate.*
 racecheck LayerNorm.MatchesItsFormulaWithAndWithoutWeights:NormModulate.*:Modulate.*
 racecheck ChannelNorm.*:Norms.*
 racecheck Small.*Attention*
-racecheck Rows.OfTheGateAndOfTheNormAreChosenApart:Rows.OfHeads*
 racecheck Loading.TakesSourcesThatHaveNoFile
 racecheck Rope.*:NormRope.*:CopyHeads.*
-racecheck Elementwise.*:Gather.*:FrameCopies.*
+racecheck Elementwise.*:*GuidedMultistep*:Gather.*:FrameCopies.*
 memcheck Conv.*:CausalConv.*:Slab.*
 memcheck Loading.*
 memcheck Segments.*:-Segments.AllocateNothingAfterWarmUp
 memcheck Small.*
 memcheck Attention.*:MergeAttention.*
-memcheck Linear.*:Elementwise.*:Gather.*:FrameCopies.*
+memcheck Linear.*:Elementwise.*:*GuidedMultistep*:Gather.*:FrameCopies.*
 memcheck Rope.*:NormRope.*:CopyHeads.*
 F
   xargs -P "$jobs" -L1 bash -c 'sanitize "$@"' _ <"$logs/tools"
