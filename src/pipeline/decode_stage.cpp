@@ -5,28 +5,35 @@
 
 #include "base/deadline.h"
 #include "comm/agree.h"
+#include "ops/host.h"
 #include "ops/ops.h"
 #include "pipeline/finite.h"
-#include "pipeline/frame_copies.h"
+#include "pipeline/frame_feed.h"
 
 namespace zoetrope {
+namespace {
 
-// One video on its way, as this rank sees it. A chunk is issued and the host takes the one before it, so that the
-// device is never out of work while frames are looked at and handed on.
+bool on_host(const Ctx& c) { return c.traits().device == DeviceKind::cpu; }
+
+}  // namespace
+
+// One video on its way, as this rank sees it. A chunk is issued and the host looks at the one before it, so that the
+// device is never out of work meanwhile; whoever takes the frames may lag behind.
 class DecodeStage::Clip {
  public:
-  Clip(Ctx& c, const DecodeStage& stage, const Request& request, FrameSink& sink)
-      : mesh_(stage.mesh_),
-        sink_(sink),
-        frame_bytes_(static_cast<size_t>(3) * request.width * request.height),
-        total_(request.num_frames - request.drop_frames),
-        copies_(c, {first() ? stage.config_.temporal_factor() : 0, request.height, request.width, 3}) {
+  Clip(Ctx& c, const DecodeStage& stage, const Request& request, const Hooks& hooks, FrameSink& sink)
+      : mesh_(stage.mesh_), hooks_(hooks), copies_(c, stage.clip_of(request), host(c, stage, request)) {
     if (stage.decoder_) stream_.emplace(*stage.decoder_);
-    if (first()) sink.begin(request.width, request.height, total_, request.fps);
+    if (!first()) return;
+    const int total = request.num_frames - request.drop_frames;
+    sink.begin(request.width, request.height, total, request.fps);
+    if (c.dry()) return;
+    const auto fed = [this, total](int sent) {
+      hooks_.report({Stage::vae_decode, sent, total, watch_.seconds()});
+      hooks_.check();
+    };
+    feed_.emplace(sink, static_cast<size_t>(3) * request.width * request.height, total, fed);
   }
-
-  int sent() const { return sent_; }
-  int total() const { return total_; }
 
   void issue(Ctx& c, Fork& side, const Tensor& latents, int64_t t) {
     const Tensor nothing = c.empty({3}, DType::f32);
@@ -43,15 +50,17 @@ class DecodeStage::Clip {
     copies_.send(c, side, range, first() ? frames : Tensor());
   }
 
-  // The oldest chunk that was issued, if the host has not seen it.
-  bool take(Ctx& c) {
-    if (!copies_.pending() || c.dry()) return false;
+  // The oldest chunk that was issued, on all ranks at the same point: what is wrong with it, all of them say.
+  void take(Ctx& c) {
+    if (c.dry()) return;
     const FrameCopies::Chunk chunk = copies_.receive(c);
     require_finite(chunk.range[2], cat("vae_decode: latent frame ", taken_++));
     if (has_part_) low_ = std::min(low_, chunk.range[0]), high_ = std::max(high_, chunk.range[1]);
-    for (size_t at = 0; at < chunk.frames.size() && sent_ < total_; at += frame_bytes_, ++sent_)
-      sink_.frame(chunk.frames.subspan(at, frame_bytes_));
-    return true;
+    if (feed_) feed_->push(chunk.frames);
+  }
+
+  void finish() {
+    if (feed_) feed_->finish(hooks_.stop);
   }
 
   void require_content(Ctx& c) const {
@@ -70,14 +79,21 @@ class DecodeStage::Clip {
  private:
   bool first() const { return mesh_.world().rank() == 0; }
 
+  // Where a device's memory is the host's, the clip lies in scratch and is counted there.
+  static std::byte* host(Ctx& c, const DecodeStage& stage, const Request& request) {
+    if (!on_host(c)) return stage.host_.get();
+    return static_cast<std::byte*>(c.empty({stage.clip_of(request).host_bytes()}, DType::u8).raw());
+  }
+
   const Mesh& mesh_;
-  FrameSink& sink_;
+  const Hooks& hooks_;
+  const Stopwatch watch_;
   std::optional<WanVaeDecoder::Stream> stream_;
-  size_t frame_bytes_;
-  int total_, sent_ = 0, taken_ = 0;
+  int taken_ = 0;
   bool has_part_ = false;
   float low_ = std::numeric_limits<float>::max(), high_ = std::numeric_limits<float>::lowest();
   FrameCopies copies_;
+  std::optional<FrameFeed> feed_;  // of the first rank
 };
 
 DecodeStage::DecodeStage(Ctx& c, const ModelSource& source, DType dtype, const Mesh& mesh) : mesh_(mesh) {
@@ -87,26 +103,35 @@ DecodeStage::DecodeStage(Ctx& c, const ModelSource& source, DType dtype, const M
     decoder_.emplace(c, config_, *part.weights, dtype, "vae", VaeRanks{mesh.vae(), mesh.shape().vae_split});
 }
 
+ClipShape DecodeStage::clip_of(const Request& request) const {
+  const int64_t frames = mesh_.world().rank() == 0 ? request.num_frames : 0;
+  return {request.latent_frames(), {frames, request.height, request.width, 3}, config_.temporal_factor()};
+}
+
+void DecodeStage::ready(Ctx& c, const Request& request) {
+  const int64_t bytes = clip_of(request).host_bytes();
+  if (c.dry() || on_host(c) || bytes <= host_bytes_) return;
+  host_.reset(), host_bytes_ = 0;
+  host_ = host_memory(c, static_cast<size_t>(bytes)), host_bytes_ = bytes;
+}
+
 void DecodeStage::run(Ctx& c, const Request& request, const Tensor& latents, const Hooks& hooks,
                       FrameSink& sink) const {
   const Waiting waiting(mesh_.world().waits(), Wait::vae_chunk);
-  const Stopwatch watch;
   Scope whole(c.scratch());
-  Clip clip(c, *this, request, sink);
+  Clip clip(c, *this, request, hooks, sink);
   Fork side(c);
-  const auto take = [&] {
-    if (clip.take(c)) hooks.report({Stage::vae_decode, clip.sent(), clip.total(), watch.seconds()});
-  };
   for (int64_t t = 0; t < latents.dim(0); ++t) {
     hooks.check();
     Scope scope(c.scratch());
     const Stopwatch chunk;
     clip.issue(c, side, latents, t);
-    if (t > 0) take();
+    if (t > 0) clip.take(c);
     mesh_.world().waits().observe(Wait::vae_chunk, chunk.seconds());
   }
-  take();
+  clip.take(c);
   clip.require_content(c);
+  clip.finish();
 }
 
 }  // namespace zoetrope

@@ -22,7 +22,7 @@ struct Progress {
 
 struct Hooks {
   std::stop_token stop;
-  std::function<void(const Progress&)> progress;  // may be empty
+  std::function<void(const Progress&)> progress;  // may be empty; called in one thread at a time, not always the same
 
   void check() const { check_stop(stop); }
   void report(const Progress& now) const {
@@ -35,7 +35,8 @@ class FrameSink {
  public:
   virtual ~FrameSink() = default;
   virtual void begin(int width, int height, int frames, int fps) = 0;
-  virtual void frame(std::span<const uint8_t> rgb) = 0;  // [H, W, 3]; copied before it returns, never waits long
+  // [H, W, 3]; copied before it returns. Called in another thread than the rest, which waits for it or goes on without.
+  virtual void frame(std::span<const uint8_t> rgb) = 0;
   // The result is readable under its name when this returns; Error(cancelled) if asked to stop before.
   virtual void finish(const std::stop_token& stop) = 0;
 };

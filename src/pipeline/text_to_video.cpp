@@ -298,6 +298,7 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   give_back_pages(c);
 
   Stopwatch watch;
+  in_stage(Stage::vae_decode, [&] { decode_->ready(c, request); });  // fails before the work, not after it
   hooks.report({Stage::text_encode, 0, 0, 0});
   in_stage(Stage::text_encode, [&] {
     const Waiting waiting(mesh_.world().waits(), Wait::load);  // minutes with a large encoder, and but once

@@ -6,6 +6,7 @@
 #include "models/wan/transformer.h"
 #include "nn/random.h"
 #include "ops/cuda/segments.h"
+#include "ops/host.h"
 #include "ops/ops.h"
 #include "pipeline/toy_runs.h"
 #include "sched/unipc.h"
@@ -236,6 +237,13 @@ TEST(Segments, OfAPipelineLetItNameTheStepThatIsNotFinite) {
     pipeline.run(dev, request, scheduler_config(source, request), {{5, 9, 4, 1}, {7, 1}}, {{}, look}, frames);
   });
   EXPECT_TRUE(said.starts_with("denoise: step 5 of 6 (transformer) holds ")) << said;
+}
+
+TEST(HostMemory, ThatCannotBePinnedIsSaidInOneLine) {
+  DeviceCtx dev;
+  EXPECT_EQ(words([&] { host_memory(dev, size_t{1} << 50); }),
+            "memory: the host cannot pin 1125899906842624 bytes for the GPU");
+  EXPECT_EQ(values_of(silu(dev, dev.random({10}, 1))).size(), 10u);
 }
 
 TEST(Segments, RefuseABodyThatWaitsAndWorkAfterwards) {

@@ -35,7 +35,12 @@ CudaBackend::CudaBackend(int device)
 
 std::shared_ptr<std::byte> CudaBackend::host_memory(size_t bytes) {
   void* memory = nullptr;
-  check(cudaMallocHost(&memory, bytes));
+  const cudaError_t made = cudaMallocHost(&memory, bytes);
+  if (made == cudaErrorMemoryAllocation) {
+    forget(cudaGetLastError());  // it would be the next launch's
+    fail(Code::out_of_memory, "memory: the host cannot pin ", bytes, " bytes for the GPU");
+  }
+  check(made);
   return {static_cast<std::byte*>(memory), [](std::byte* p) { forget(cudaFreeHost(p)); }};
 }
 
