@@ -58,7 +58,7 @@ std::vector<Tensor> Ctx::load_weights(const std::string& component, const std::s
 }
 
 void Ctx::drop_weights(const std::string& component) const {
-  if (rank_.segments) rank_.segments->clear();
+  if (rank_.weights.contains(component) && rank_.segments) rank_.segments->clear();
   rank_.weights.erase(component);
 }
 

@@ -51,6 +51,8 @@ class Segments {
   virtual ~Segments() = default;
   virtual void run(Ctx& c, std::string_view key, const std::function<void()>& body) = 0;
   virtual void clear() {}  // addresses that recordings hold become invalid
+  // Pages above so many bytes of the request and scratch regions are gone.
+  virtual void trimmed([[maybe_unused]] size_t request, [[maybe_unused]] size_t scratch) { clear(); }
 };
 
 struct DeviceMemory {

@@ -54,12 +54,13 @@ void Region::rewind(size_t mark) {
   used_ = mark;
 }
 
-void Region::trim() {
-  const size_t keep = round_up(used_, pages_->grain());
-  if (keep >= committed_) return;
+bool Region::trim(size_t keep) {
+  keep = round_up(std::max(used_, std::min(keep, committed_)), pages_->grain());
+  if (keep >= committed_) return false;
   allow(keep, committed_);
   pages_->release(keep, committed_);
   committed_ = keep;
+  return true;
 }
 
 }  // namespace zoetrope

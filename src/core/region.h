@@ -29,8 +29,8 @@ class Region {
 
   void* data() const { return pages_->base(); }
 
-  void rewind(size_t mark);  // back to an earlier used()
-  void trim();               // give back the pages above used()
+  void rewind(size_t mark);    // back to an earlier used()
+  bool trim(size_t keep = 0);  // give back the pages above used() and above `keep`; whether any went
   void reset_peak() { peak_ = used_, largest_ = 0; }
 
  private:

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/cat.h"
+#include "base/rounding.h"
 #include "comm/agree.h"
 #include "pipeline/layout.h"
 
@@ -70,11 +71,31 @@ std::string what_would_fit(const DryModel& m, const Request& request, int64_t av
   return text.empty() ? text : text + " would fit";
 }
 
-const Cost& choose_rung(Ctx& c, Comm& world, DryRuns& runs, const Request& request, const MemoryNow& now) {
+Cost with_room(Cost cost, const MemoryNeed& room, size_t page_grain) {
+  const auto pages = [&](int64_t bytes) {
+    return static_cast<int64_t>(round_up(static_cast<size_t>(bytes), page_grain));
+  };
+  const auto raise = [&](MemoryNeed& need) {
+    need.request = std::max(need.request, room.request), need.scratch = std::max(need.scratch, room.scratch);
+  };
+  raise(cost.memory);
+  for (StageMemory& stage : cost.stages) {
+    raise(stage.peaks);
+    stage.pages = pages(stage.peaks.request) + pages(stage.peaks.scratch) + pages(stage.peaks.exchange);
+  }
+  return cost;
+}
+
+Cost choose_rung(Ctx& c, Comm& world, DryRuns& runs, const Request& request, const MemoryNow& now,
+                 const MemoryNeed& room) {
   std::optional<Shortage> lack;
   for (const Residency residency : rungs(runs.model().source)) {
     const Cost* cost = nullptr;
     together(c, world, [&] { cost = &runs.of(request, residency); });
+    if (residency == Residency::all && room.total() > 0) {
+      Cost roomy = with_room(*cost, room, c.traits().page_grain);
+      if (!shortage(c, world, roomy, now)) return roomy;
+    }
     lack = shortage(c, world, *cost, now);
     if (!lack) return *cost;
   }

@@ -88,6 +88,13 @@ void RankWorker::load(const Cost& cost, const Hooks& hooks) {
   together(c_, *world_, [&] { pipeline_->load(c_, cost.residency, hooks); });
 }
 
+// All pages that a request of a declared shape may use, whatever its prompts and steps, from now on.
+void RankWorker::keep_room(const MemoryNeed& need) {
+  room_.request = std::max(room_.request, need.request), room_.scratch = std::max(room_.scratch, need.scratch);
+  rank_.request->reserve(static_cast<size_t>(room_.request));
+  rank_.scratch->reserve(static_cast<size_t>(room_.scratch));
+}
+
 RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hooks, Output* output) {
   rank_.enter_thread();  // jobs run in another thread than the one that made this
   const StopScope stoppable(rank_, hooks.stop);
@@ -96,10 +103,11 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   Task task;
   const Stopwatch watch;
   together(c_, *world_, [&] { task = make(); });
-  result.cost = choose_rung(c_, *world_, dry_runs_, task.request, memory_now());
+  result.cost = choose_rung(c_, *world_, dry_runs_, task.request, memory_now(), room_);
+  trim(rank_, result.cost.memory);  // what an earlier job of another shape has left
   load(result.cost, hooks);
   result.load_seconds = watch.seconds();
-  if (task.warm_up) task.request = shortest(task);  // memory was judged for all of its steps
+  if (task.warm_up) task.request = shortest(task, rank_.segments ? 2 : 1);  // memory was judged for all of its steps
 
   rank_.counts.clear();
   for (Region* region : {rank_.request.get(), rank_.scratch.get()}) region->reset_peak();
@@ -108,6 +116,7 @@ RankResult RankWorker::work(const std::function<Task()>& make, const Hooks& hook
   FrameSink& sink = output ? static_cast<FrameSink&>(*output) : nobody;
   result.facts = pipeline_->run(c_, task.request, task.scheduler, task.ids, hooks, sink);
   result.graphs = rank_.segments != nullptr;
+  if (task.warm_up && result.cost.residency == Residency::all) keep_room(result.cost.memory);
   result.table_hash = tuning_.hash;
   if (on_cuda()) result.warnings = cuda_tuning_warnings(*backend_);
   return result;

@@ -54,6 +54,7 @@ class RankWorker {
   RankResult work(const std::function<Task()>& make, const Hooks& hooks, Output* output);
   MemoryNow memory_now() const;
   void load(const Cost& cost, const Hooks& hooks);
+  void keep_room(const MemoryNeed& need);
 
   const Common common_;
   int number_;
@@ -67,6 +68,7 @@ class RankWorker {
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<TextToVideo> pipeline_;
   int64_t first_free_ = 0;  // of the device, before anything was taken
+  MemoryNeed room_;         // of request and scratch: the most of the shapes that were made ready
 };
 
 }  // namespace zoetrope

@@ -61,12 +61,13 @@ std::vector<Ask> declared_shapes(const EngineConfig& config, const Model& model)
 
 std::string shape_text(const Request& r) { return cat(r.width, 'x', r.height, ", ", plural(r.num_frames, "frame")); }
 
-Request shortest(const Task& task) {
+Request shortest(const Task& task, int steps_of_each) {
   Request request = task.request;
-  request.steps = 2;
+  const auto first = static_cast<size_t>(steps_of_each);
+  request.steps = request.experts == 2 ? 2 * steps_of_each : 2;
   const auto at = make_schedule(task.scheduler, request.steps, parse_grid(request.schedule)).timesteps;
-  if (request.experts == 2)  // between the two steps
-    request.boundary_ratio = static_cast<double>(at[0] + at[1]) / 2 / task.scheduler.train_timesteps;
+  if (request.experts == 2)  // between the last step of the one and the first of the other
+    request.boundary_ratio = static_cast<double>(at[first - 1] + at[first]) / 2 / task.scheduler.train_timesteps;
   return request;
 }
 

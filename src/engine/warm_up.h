@@ -10,7 +10,8 @@ std::vector<Ask> declared_shapes(const EngineConfig& config, const Model& model)
 
 std::string shape_text(const Request& request);  // "1280x720, 81 frames"
 
-// The least that runs all which a request of this shape runs: two steps, one of each expert where there are two.
-Request shortest(const Task& task);
+// The least that runs all which a request of this shape runs: two steps, or so many of each expert where there are two.
+// A device that records segments does so in the second run of each.
+Request shortest(const Task& task, int steps_of_each = 1);
 
 }  // namespace zoetrope

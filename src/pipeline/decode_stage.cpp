@@ -13,6 +13,20 @@
 namespace zoetrope {
 namespace {
 
+// While it lives, the request region is where scratch was, and scratch lies behind what the request region holds. The
+// decoder's history is about as large as the scratch of the steps, and its scratch small: so both stages find room in
+// the same pages, and none have to change hands between them.
+class Crossed {
+ public:
+  explicit Crossed(Rank& rank) : rank_(rank) { std::swap(rank.request, rank.scratch); }
+  ~Crossed() { std::swap(rank_.request, rank_.scratch); }
+  Crossed(const Crossed&) = delete;
+  Crossed& operator=(const Crossed&) = delete;
+
+ private:
+  Rank& rank_;
+};
+
 bool on_host(const Ctx& c) { return c.traits().device == DeviceKind::cpu; }
 
 }  // namespace
@@ -118,7 +132,8 @@ void DecodeStage::ready(Ctx& c, const Request& request) {
 void DecodeStage::run(Ctx& c, const Request& request, const Tensor& latents, const Hooks& hooks,
                       FrameSink& sink) const {
   const Waiting waiting(mesh_.world().waits(), Wait::vae_chunk);
-  Scope whole(c.scratch());
+  const Crossed crossed(c.rank());
+  Scope history(c.request()), whole(c.scratch());
   Clip clip(c, *this, request, hooks, sink);
   Fork side(c);
   for (int64_t t = 0; t < latents.dim(0); ++t) {

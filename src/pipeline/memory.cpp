@@ -23,6 +23,13 @@ void raise(int64_t& most, int64_t value) { most = std::max(most, value); }
 int64_t MemoryNeed::total() const { return sum_of(weights) + request + scratch + exchange; }
 int64_t StageMemory::total() const { return sum_of(slices) + pages; }
 
+void trim(Rank& rank, const MemoryNeed& keep) {
+  const bool request = rank.request->trim(static_cast<size_t>(keep.request));
+  const bool scratch = rank.scratch->trim(static_cast<size_t>(keep.scratch));
+  if ((request || scratch) && rank.segments)
+    rank.segments->trimmed(rank.request->committed(), rank.scratch->committed());
+}
+
 StageMemory memory_at(const Rank& rank, Stage stage) {
   StageMemory memory;
   memory.stage = stage;

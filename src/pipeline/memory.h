@@ -30,6 +30,9 @@ struct StageMemory {
   int64_t total() const;  // pages of this rank, all together
 };
 
+// Gives back the pages of request and scratch above what `keep` has of them; recordings that work in these go, too.
+void trim(Rank& rank, const MemoryNeed& keep = {});
+
 StageMemory memory_at(const Rank& rank, Stage stage);
 int64_t most_at_once(const std::vector<StageMemory>& stages);  // pages
 MemoryNeed peaks_of(const std::vector<StageMemory>& stages);   // of each region by itself, not all at one time

@@ -39,13 +39,6 @@ constexpr std::array component_of{"transformer", "transformer_2"};
 
 std::vector<float> as_floats(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
-// Pages that an earlier stage or job took and nobody uses any more: steps need scratch, the decoder its history, and
-// both at once would be gigabytes more. A recording works in pages that it does not take, so recordings go, too.
-void give_back_pages(Ctx& c) {
-  if (c.rank().segments) c.rank().segments->clear();
-  c.request().trim(), c.scratch().trim();
-}
-
 }  // namespace
 
 struct TextToVideo::Run {
@@ -152,6 +145,7 @@ void TextToVideo::encode_text(Run& run) {
   const auto unknown = text_.unknown(c, run.prompts, run.guidance.own());
   const bool asked = std::ranges::find(unknown, true) != unknown.end();
   if (asked && residency_ != Residency::all) {
+    trim(c.rank());  // the encoder's room is that of an earlier job's steps
     together(c, mesh_.world(), [&] {
       for (size_t i = 0; i < experts() && !keeps_experts(); ++i) drop_expert(c, i);
     });
@@ -162,14 +156,14 @@ void TextToVideo::encode_text(Run& run) {
   if (residency_ != Residency::all) text_.drop(c);
 }
 
+// What recordings read. Its size is the same for any prompt and any number of steps, and what has more or less of them
+// comes behind it: so it lies in one place in all jobs of a shape.
 void TextToVideo::prepare(Run& run, Expert& expert) const {
   Ctx& c = run.c;
   const WanTransformer& model = *experts_[expert.number];
   expert.scale = c.empty({1}, DType::f32, c.request());
   const auto scale = static_cast<float>(expert.guidance);
   c.upload(&scale, expert.scale);
-  const auto own = std::span(run.schedule.timesteps).subspan(expert.first, expert.last - expert.first);
-  expert.table = model.steps(c, as_floats(own));
   for (size_t i = 0; i < run.vectors.size(); ++i) {
     const auto& ids = run.prompts[static_cast<size_t>(run.guidance.own()[i])];
     expert.texts.push_back(model.encode_text(c, run.vectors[i], static_cast<int64_t>(ids.size())));
@@ -178,8 +172,7 @@ void TextToVideo::prepare(Run& run, Expert& expert) const {
 
 // Where only one expert has room the other leaves first, on all ranks before the first of them loads: they may share
 // what they let go of.
-void TextToVideo::enter(Run& run, Expert& expert) {
-  if (keeps_experts()) return;
+void TextToVideo::change_to(Run& run, Expert& expert) {
   const Waiting waiting(mesh_.world().waits(), Wait::load);
   Ctx& c = run.c;
   together(c, mesh_.world(), [&] {
@@ -189,6 +182,12 @@ void TextToVideo::enter(Run& run, Expert& expert) {
     if (!experts_[expert.number]) load_expert(c, expert.number);
   });
   prepare(run, expert);
+}
+
+void TextToVideo::enter(Run& run, Expert& expert) {
+  if (!keeps_experts()) change_to(run, expert);
+  const auto own = std::span(run.schedule.timesteps).subspan(expert.first, expert.last - expert.first);
+  expert.table = experts_[expert.number]->steps(run.c, as_floats(own));
 }
 
 // Whether the next expert fills this one's memory during its last step. Ranks that share weights exchange them whole.
@@ -295,7 +294,6 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   run.prompts.resize(static_cast<size_t>(run.guidance.streams()));
   run.shares = shares(run);
   Timings& timings = run.facts.timings;
-  give_back_pages(c);
 
   Stopwatch watch;
   in_stage(Stage::vae_decode, [&] { decode_->ready(c, request); });  // fails before the work, not after it
@@ -318,7 +316,6 @@ RunFacts TextToVideo::run(Ctx& c, const Request& request, const SchedulerConfig&
   timings.denoise = watch.seconds();
 
   watch = {};
-  give_back_pages(c);
   in_stage(Stage::vae_decode, [&] { decode_->run(c, request, solver->latents(), hooks, sink); });
   run.note_memory(Stage::vae_decode);
   timings.vae_decode = watch.seconds();

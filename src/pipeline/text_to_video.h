@@ -5,7 +5,9 @@
 // back is read alike by all, or agreed on (comm/agree.h); such an error is an AgreedError. Any other error is one
 // rank's own, and who catches it must abort the group.
 //
-// Weights come and go as the residency says (pipeline/memory.h); results have the same bits in each.
+// Weights come and go as the residency says (pipeline/memory.h); results have the same bits in each. Pages stay for the
+// next job, and recordings with them: a job of the same shape, whatever its prompts and number of steps, takes none.
+// Who wants pages back trims (pipeline/memory.h) between jobs.
 #pragma once
 #include <array>
 #include <functional>
@@ -78,6 +80,7 @@ class TextToVideo {
   std::vector<Expert> shares(const Run& run) const;
   void encode_text(Run& run);
   void prepare(Run& run, Expert& expert) const;
+  void change_to(Run& run, Expert& expert);
   void enter(Run& run, Expert& expert);
   bool hands_over(const Run& run, const Expert& expert, int step) const;
   Tensor hand_over(Run& run, const Expert& expert, const Tensor& latents, int step);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/step_rows.h"
+
 namespace zoetrope {
 namespace {
 
@@ -72,7 +74,7 @@ UniPC::UniPC(Ctx& c, const Tensor& noise, const Schedule& schedule, int order) {
   bad_ = c.empty({1}, DType::f32, c.request());
   fill(c, bad_, 0);
   const auto rows = unipc_rows(schedule, order);
-  rows_ = c.empty({static_cast<int64_t>(rows.size()), multistep_coefficients}, DType::f32, c.request());
+  rows_ = step_rows(c, {static_cast<int64_t>(rows.size()), multistep_coefficients}, DType::f32);
   c.upload(rows.data(), rows_);
 }
 

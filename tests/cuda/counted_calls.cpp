@@ -7,11 +7,11 @@
 namespace zoetrope {
 namespace {
 
-std::atomic<int64_t> memory, waits;
+std::atomic<int64_t> memory, waits, graphs;
 
 }  // namespace
 
-CudaCalls cuda_calls() { return {memory, waits}; }
+CudaCalls cuda_calls() { return {memory, waits, graphs}; }
 
 }  // namespace zoetrope
 
@@ -32,3 +32,5 @@ ZOETROPE_COUNTED(waits, cudaEventSynchronize, (cudaEvent_t event), (event))
 ZOETROPE_COUNTED(waits, cudaDeviceSynchronize, (), ())
 ZOETROPE_COUNTED(waits, cudaMemcpy, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
                  (to, from, bytes, kind))
+ZOETROPE_COUNTED(graphs, cudaGraphInstantiate, (cudaGraphExec_t * made, cudaGraph_t graph, unsigned long long flags),
+                 (made, graph, flags))

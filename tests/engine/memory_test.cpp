@@ -138,14 +138,14 @@ Ask larger_ask() {
 TEST(OutOfMemory, InTheDecoderSaysSoAndLeavesNoTrace) {
   if (on_gpu()) GTEST_SKIP() << "OutOfMemoryIn has it in pages";
   EngineConfig config = toy_config();
-  const auto limit = static_cast<size_t>(predicted("wan", larger_ask(), DType::f32).request - 1);
-  ASSERT_GT(limit, static_cast<size_t>(predicted("wan", small_ask(), DType::f32).request));
+  const auto limit = static_cast<size_t>(predicted("wan", larger_ask(), DType::f32).scratch - 1);
+  ASSERT_GT(limit, static_cast<size_t>(predicted("wan", small_ask(), DType::f32).scratch));
   config.region_limit = limit;
   Engine engine(config);
   for (int i = 0; i < 2; ++i) {
     const auto job = engine.submit(larger_ask(), std::make_unique<Kept>());
     const std::string said = words([&] { job->wait(); });
-    EXPECT_TRUE(said.starts_with("vae_decode: memory: request needs ")) << said;
+    EXPECT_TRUE(said.starts_with("vae_decode: memory: scratch needs ")) << said;
     EXPECT_TRUE(said.ends_with("; a smaller size, fewer frames or --dtype bf16 needs less")) << said;
     EXPECT_EQ(job->state(), JobState::failed);
     EXPECT_EQ(frames_hash(engine, small_ask()), fresh_hash(toy_config(), small_ask()));

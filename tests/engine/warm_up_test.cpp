@@ -79,7 +79,10 @@ TEST(WarmingUp, RunsEachExpertAndStandsInTheReport) {
   engine.warm_up();
   EXPECT_EQ(seen["velocity.0"], 4);
   EXPECT_EQ(seen["velocity.1"], 4);
-  EXPECT_EQ(seen["velocity.2"], 0);
+  const int more = device::traits().device == DeviceKind::cuda ? 4 : 0;  // its second step is recorded
+  EXPECT_EQ(seen["velocity.2"], more);
+  EXPECT_EQ(seen["velocity.3"], more);
+  EXPECT_EQ(seen["velocity.4"], 0);
   const Json warmed = run(engine, small_ask()).at("warm_up");
   ASSERT_EQ(warmed.size(), 4u);
   std::vector<std::array<int, 3>> shapes;

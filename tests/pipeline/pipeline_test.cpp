@@ -168,35 +168,44 @@ TEST(Pipeline, LeavesNoTraceInMemory) {
   EXPECT_EQ(toy.cpu.c.scratch().used(), 0u);
 }
 
-// A replay takes no memory, so what it works in must be where its recording had it: recordings go with the pages.
-TEST(Pipeline, RecordingsDoNotOutliveThePagesTheyWorkIn) {
-  struct Recordings : Segments {
-    int kept = 0;
-    void run(Ctx&, std::string_view, const std::function<void()>& body) override { body(), ++kept; }
-    void clear() override { kept = 0; }
-  };
-  Toy toy("wan");
-  auto recordings = std::make_unique<Recordings>();
-  const Recordings& seen = *recordings;
-  toy.cpu.rank.segments = std::move(recordings);
-  int began = 0, decoded = 0;
-  const auto look = [&](const Progress& now) {
-    if (now.stage == Stage::text_encode && now.done == 0) {
-      EXPECT_EQ(toy.cpu.c.scratch().committed(), 0u);
-      EXPECT_EQ(seen.kept, 0);
-      ++began;
-    }
-    if (now.stage == Stage::vae_decode) {
-      EXPECT_EQ(seen.kept, 0);
-      ++decoded;
-    }
-    if (now.stage == Stage::denoise && now.done > 0) {
-      EXPECT_GT(seen.kept, 0);
-    }
-  };
-  for (int job = 0; job < 2; ++job) toy.run(toy.request({}), {{}, look});
-  EXPECT_EQ(began, 2);
-  EXPECT_GT(decoded, 0);
+// A replay takes no memory, so what it works in must be where its recording had it. A recording is known by its key: it
+// stays good as long as nothing goes that it works in.
+struct Recordings final : Segments {
+  std::map<std::string, int> runs;
+  int cleared = 0, trims = 0;
+  void run(Ctx& c, std::string_view key, const std::function<void()>& body) override {
+    ++runs[cat(key, " @", c.scratch().used())];
+    body();
+  }
+  void clear() override { runs.clear(), ++cleared; }
+  void trimmed(size_t, size_t) override { runs.clear(), ++trims; }
+};
+
+TEST(Pipeline, KeepsPagesAndRecordingsForTheNextJobOfAShape) {
+  for (const char* kind : {"wan", "wan-a14b"}) {
+    Toy toy(kind);
+    toy.cpu.rank.segments = std::make_unique<Recordings>();
+    auto& seen = dynamic_cast<Recordings&>(*toy.cpu.rank.segments);
+    seen.cleared = 0;
+    const auto job = [&](const char* prompt, int steps, int width) {
+      Ask ask;
+      ask.prompt = prompt, ask.steps = steps, ask.width = width;
+      toy.run(toy.request(ask));
+      return std::pair(seen.runs.size(), std::pair(toy.cpu.c.request().committed(), toy.cpu.c.scratch().committed()));
+    };
+    const auto first = job("a cat", 4, 64);
+    EXPECT_EQ(first.first, std::string(kind) == "wan" ? 7u : 14u)
+        << "head, blocks and tail of each branch and expert, and the end of each expert's steps";
+    EXPECT_EQ(job("a dog that chases two cats over the hills of a distant land", 7, 64), first);
+    EXPECT_GT(job("a cat", 4, 80).first, first.first);
+    EXPECT_EQ(job("a cat", 3, 64).first, 2 * first.first) << "another shape's recordings leave these alone";
+    EXPECT_EQ(seen.cleared, 0);
+    EXPECT_EQ(seen.trims, 0);
+    trim(toy.cpu.rank);
+    EXPECT_EQ(seen.trims, 1);
+    EXPECT_EQ(toy.cpu.c.scratch().committed(), 0u);
+    EXPECT_EQ(toy.cpu.c.request().committed(), 0u);
+  }
 }
 
 // Public report: scales swapped between tools. The first is the high-noise expert's, and the first steps are its own.

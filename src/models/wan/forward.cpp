@@ -70,11 +70,12 @@ Tensor WanTransformer::forward(Ctx& c, const Tensor& latents, const StepTable& s
 
   reserve(pass);
 
-  // A recording holds addresses: they, the shape, the mesh and the weights are what a replay must share.
+  // A recording holds addresses: they, the shape, the mesh and the weights are what a replay must share. Exchange slots
+  // move only when some more are taken.
   const auto key = [&](const char* part) {
     return cat(component_, '.', part, ' ', latents.shape(), ' ', compute_, ' ',
                mesh() ? text_of(mesh()->shape()) : "one rank", ' ', latents.raw(), ' ', pass.h.raw(), ' ',
-               text.kv.raw());
+               text.kv.raw(), ' ', c.exchange().used());
   };
   const auto segment = [&](const char* part, const std::function<void()>& body) {
     if (mesh() && !mesh()->capturable()) return body();

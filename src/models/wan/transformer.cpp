@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "core/step_rows.h"
 
 namespace zoetrope {
 namespace {
@@ -102,8 +103,7 @@ void WanTransformer::load_block(nn::Loader& from, Block& block, const std::strin
 StepTable WanTransformer::steps(Ctx& c, std::span<const float> timesteps) const {
   const auto count = static_cast<int64_t>(timesteps.size());
   const int64_t dim = config_.dim();
-  const StepTable table{c.empty({count, dim}, DType::f32, c.request()),
-                        c.empty({count, 6, dim}, DType::f32, c.request())};
+  const StepTable table{step_rows(c, {count, dim}, DType::f32), step_rows(c, {count, 6, dim}, DType::f32)};
   Scope scope(c.scratch());
   const Tensor t = c.empty({count}, DType::f32);
   c.upload(timesteps, t);

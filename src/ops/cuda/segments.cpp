@@ -12,7 +12,8 @@ struct GraphSegments::Recording {
   bool warm = false;  // ran plainly once
   uint64_t used = 0;
   GraphExecHandle graph;
-  OpCounts counts;  // what one run adds
+  OpCounts counts;                  // what one run adds
+  size_t request = 0, scratch = 0;  // bytes of the regions that had pages when it ran: it lies below them
 };
 
 namespace {
@@ -58,6 +59,11 @@ GraphSegments::~GraphSegments() = default;
 
 void GraphSegments::clear() { recordings_.clear(); }
 
+void GraphSegments::trimmed(size_t request, size_t scratch) {
+  std::erase_if(recordings_,
+                [&](const auto& row) { return row.second->request > request || row.second->scratch > scratch; });
+}
+
 size_t GraphSegments::recorded() const {
   return static_cast<size_t>(
       std::ranges::count_if(recordings_, [](const auto& row) { return row.second->graph != nullptr; }));
@@ -68,9 +74,11 @@ void GraphSegments::run(Ctx& c, std::string_view key, const std::function<void()
   if (c.rank().profile || c.rank().tap) return body();
   Recording& recording = find(cat(key, " @", c.scratch().used()));
   if (recording.graph) return replay(c, recording);
-  if (recording.warm) return capture(c, recording, body);
-  body();
-  recording.warm = true;
+  if (recording.warm)
+    capture(c, recording, body);
+  else
+    body();
+  recording.warm = true, recording.request = c.request().committed(), recording.scratch = c.scratch().committed();
 }
 
 GraphSegments::Recording& GraphSegments::find(const std::string& key) {

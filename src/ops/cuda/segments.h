@@ -13,6 +13,7 @@ class GraphSegments final : public Segments {
   ~GraphSegments() override;
   void run(Ctx& c, std::string_view key, const std::function<void()>& body) override;
   void clear() override;
+  void trimmed(size_t request, size_t scratch) override;
 
   size_t recorded() const;  // graphs held now
   int64_t replays() const { return replays_; }
