@@ -105,9 +105,13 @@ void print_load(const OrderedJson& json) {
                 range(one.at("read_s")).c_str(), one.at("read_s").at("gbytes_per_s").get<double>(),
                 one.at("ratio").get<double>());
     const OrderedJson& spent = one.at("spent_s");
-    std::printf("  of a load: map %.4g s, wait for reads %.4g s, for the device %.4g s; %lld pieces\n",
+    std::printf("  of a load: map %.4g s, wait for reads %.4g s, for the device %.4g s; %lld pieces in %lld batches\n",
                 spent.at("map").get<double>(), spent.at("wait_for_reads").get<double>(),
-                spent.at("wait_for_device").get<double>(), static_cast<long long>(one.at("pieces").get<int64_t>()));
+                spent.at("wait_for_device").get<double>(), static_cast<long long>(one.at("pieces").get<int64_t>()),
+                static_cast<long long>(one.at("batches").get<int64_t>()));
+    if (const OrderedJson& link = one.at("link_s"); !link.is_null())
+      std::printf("  link: the same bytes from pinned memory to the device %s, %.1f GB/s\n", range(link).c_str(),
+                  link.at("gbytes_per_s").get<double>());
   }
 }
 

@@ -22,20 +22,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a plain read is: blocks of 16 MiB, into more memory than a processor's caches hold. Whatever loads: a read into
+// buffers that stay in the cache would say nothing about memory.
+Intake::Buffers plain_buffers(const Pool& pool) { return {std::min(pool.threads(), 16), 4, size_t{16} << 20}; }
+
 // A plain read on the CPU: buffers, and nothing behind them.
-class Buffers : public Intake::Port {
+class HostBuffers : public Intake::Port {
  public:
+  explicit HostBuffers(size_t bytes) : bytes_(bytes) {}
   std::byte* buffer(size_t slot) override {
     if (slot >= buffers_.size()) buffers_.resize(slot + 1);
-    buffers_[slot].resize(Intake::slot_bytes);
+    buffers_[slot].resize(bytes_);
     return buffers_[slot].data();
   }
-  void after(const Event&) override {}
-  void send(size_t, const Piece&) override {}
-  bool arrived(size_t, bool) override { return true; }
+  void begin(const Event&, std::span<const Tensor>) override {}
+  void send(size_t, Intake::Batch) override {}
+  size_t arrived(size_t, Intake::Batch pieces) override { return pieces.size(); }
   void drain() override {}
 
  private:
+  size_t bytes_;
   std::vector<std::vector<std::byte>> buffers_;
 };
 
@@ -73,8 +79,8 @@ class TimedPages final : public Pages {
 
 // Where the time of a load goes; what is left is the sender's own: calls of the device, and looking at files.
 struct Spent {
-  double map = 0, reading = 0, arriving = 0;
-  size_t pieces = 0;
+  double map = 0;
+  Intake::Spent intake{};
 };
 
 // Most that was resident since reset_peak, and file pages are not counted as long as they are not mapped.
@@ -92,12 +98,17 @@ class Loading {
   Loading(BenchRank& rank, const LoadBench& what, const Json& config, const Checkpoint& checkpoint,
           nn::Parameters& weights)
       : rank_(rank), what_(what), config_(config), weights_(weights), bits_(rank, "load") {
-    for (const fs::path& file : checkpoint.files()) add_pieces(file);
     Rank& r = rank.rank;
     r.make_pages = [this, make = r.make_pages](size_t bytes) -> std::unique_ptr<Pages> {
       return std::make_unique<TimedPages>(make(bytes), spent_.map);
     };
-    if (!r.make_intake) plain_ = std::make_unique<Intake>(std::make_unique<Buffers>(), rank.pool.threads());
+    const Intake::Buffers plain = plain_buffers(rank.pool);
+    plain_ = r.make_intake ? r.make_intake(plain)
+                           : std::make_unique<Intake>(std::make_unique<HostBuffers>(plain.bytes), plain);
+    if (r.make_intake)
+      link_ = rank.c.empty({static_cast<int64_t>(plain.bytes / sizeof(float))}, DType::f32, rank.c.request());
+    for (const fs::path& file : checkpoint.files()) add_pieces(file, plain.bytes);
+    run({copies_.front()});  // has the buffers made
   }
 
   double load() {
@@ -105,9 +116,7 @@ class Loading {
     const Stopwatch watch;
     load_model(rank_.c, what_.part, config_, weights_, what_.dtype);
     const double seconds = watch.seconds();
-    if (const Intake* intake = rank_.rank.intake.get())
-      spent_.reading = intake->spent().reading, spent_.arriving = intake->spent().arriving,
-      spent_.pieces = intake->spent().pieces;
+    if (const Intake* intake = rank_.rank.intake.get()) spent_.intake = intake->spent();
     std::vector<Tensor> tensors;
     weight_bytes_ = 0;
     for (const auto& held : rank_.shared.held()) {
@@ -120,13 +129,9 @@ class Loading {
     return seconds;
   }
 
-  double read() {
-    Rank& r = rank_.rank;
-    if (!plain_ && !r.intake) load();  // which makes it
-    const Stopwatch watch;
-    (plain_ ? *plain_ : *r.intake).run(pieces_, rank_.c.stream().record(), r.stop);
-    return watch.seconds();
-  }
+  double read() { return run(reads_); }
+  double link() { return run(copies_); }
+  bool has_link() const { return link_.defined(); }
 
   // False: the system keeps them.
   bool forget() {
@@ -141,23 +146,29 @@ class Loading {
   const Spent& spent() const { return spent_; }  // in the last load
   int64_t file_bytes() const { return bytes_; }
   int64_t weight_bytes() const { return weight_bytes_; }
-  int64_t buffer_bytes() const { return static_cast<int64_t>((plain_ ? *plain_ : *rank_.rank.intake).buffer_bytes()); }
+  int64_t buffer_bytes() const {
+    const Intake* intake = rank_.rank.intake.get();
+    return intake ? static_cast<int64_t>(intake->buffer_bytes()) : 0;
+  }
   std::string digest() const { return bits_.hex(); }
 
  private:
-  void add_pieces(const fs::path& name) {
+  void add_pieces(const fs::path& name, size_t block) {
     files_.emplace_back(name);
     const size_t file = files_.size() - 1, size = files_.back().size();
-    for (size_t at = 0; at < size; at += Intake::slot_bytes) {
-      const auto elements = static_cast<int64_t>(std::min(Intake::slot_bytes, size - at)) / 4;
-      pieces_.push_back({[this, file, at](std::span<std::byte> to) { files_[file].read(at, to); },
-                         DType::f32,
-                         Unpack::run(elements),
-                         {},
-                         {},
-                         {}});
+    for (size_t at = 0; at < size; at += block) {
+      const Unpack bytes = Unpack::run(static_cast<int64_t>(std::min(block, size - at) / sizeof(float)));
+      const auto read = [this, file, at](std::span<std::byte> to) { files_[file].read(at, to); };
+      reads_.push_back({read, DType::f32, bytes, {}, {}, {}});
+      copies_.push_back({[](std::span<std::byte>) {}, DType::f32, bytes, link_, {}, {}});
     }
     bytes_ += static_cast<int64_t>(size);
+  }
+
+  double run(const std::vector<Piece>& pieces) {
+    const Stopwatch watch;
+    plain_->run(pieces, rank_.c.stream().record(), rank_.rank.stop);
+    return watch.seconds();
   }
 
   BenchRank& rank_;
@@ -166,7 +177,8 @@ class Loading {
   nn::Parameters& weights_;
   SameBits bits_;
   std::vector<InputFile> files_;
-  std::vector<Piece> pieces_;  // of the files, as they lie
+  Tensor link_;                        // where copies go
+  std::vector<Piece> reads_, copies_;  // of the files, as they lie; of buffers to the device, as many bytes
   std::unique_ptr<Intake> plain_;
   int64_t bytes_ = 0, weight_bytes_ = 0;
   Spent spent_;
@@ -178,26 +190,29 @@ OrderedJson rate(const Spread& s, int64_t bytes) {
   return json;
 }
 
-// Reads and loads in turns, so that neither has the quieter machine.
+// Reads, loads and copies in turns, so that none has the quieter machine. A copy knows no cache.
 OrderedJson in_turns(Loading& loading, int runs, const std::function<void()>& before) {
-  std::vector<double> reads, loads, maps, reading, arriving;
+  std::vector<double> reads, loads, links, maps, reading, arriving;
   for (int run = 0; run < runs; ++run) {
     before();
     reads.push_back(loading.read());
     before();
     loads.push_back(loading.load());
+    if (loading.has_link()) links.push_back(loading.link());
     const Spent& spent = loading.spent();
-    maps.push_back(spent.map), reading.push_back(spent.reading), arriving.push_back(spent.arriving);
+    maps.push_back(spent.map), reading.push_back(spent.intake.reading), arriving.push_back(spent.intake.arriving);
   }
   const Spread read = spread_of(reads), load = spread_of(loads);
   return {{"read_s", rate(read, loading.file_bytes())},
           {"load_s", rate(load, loading.file_bytes())},
+          {"link_s", links.empty() ? OrderedJson(nullptr) : rate(spread_of(links), loading.file_bytes())},
           {"ratio", load.median / read.median},
           {"spent_s",
            {{"map", spread_of(maps).median},
             {"wait_for_reads", spread_of(reading).median},
             {"wait_for_device", spread_of(arriving).median}}},
-          {"pieces", loading.spent().pieces}};
+          {"pieces", loading.spent().intake.pieces},
+          {"batches", loading.spent().intake.batches}};
 }
 
 // A folder that was not there, and those above it that were not, either. It goes with its owner, whatever is in it;

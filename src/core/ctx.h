@@ -71,7 +71,7 @@ struct Rank {
   std::function<DeviceMemory()> device_memory;  // of a device with memory of its own, whoever took it; null: the host's
   size_t memory_limit = SIZE_MAX;               // per region
   // Where a device converts what files hold: made by the first load, with so many readers. Null: the host does it.
-  std::function<std::unique_ptr<Intake>(int readers)> make_intake;
+  std::function<std::unique_ptr<Intake>(const Intake::Buffers&)> make_intake;
   std::unique_ptr<Intake> intake;
   SharedWeights* shared = nullptr;  // with the other ranks of this device; null: this rank shares nothing
   // By component, what this rank uses: one region, named "", or one for each slice that it shares.

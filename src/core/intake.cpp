@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <condition_variable>
+#include <deque>
 #include <exception>
+#include <mutex>
 #include <thread>
 
 #include "base/deadline.h"
@@ -10,97 +13,188 @@
 
 namespace zoetrope {
 
-// What readers and sender share. A slot holds piece k, k + slots, k + 2 slots, ... Nobody is woken for what he does not
+// What readers and sender share. Batches are begun in order and sent as they come. Nobody is woken for what he does not
 // wait for: small pieces come by the thousand, and each would wake all readers twice.
-struct Intake::Reading {
-  const std::vector<Piece>& pieces;
-  size_t slots;
-  Port& port;
+class Intake::Reading {
+ public:
+  struct Read {
+    Batch pieces;  // those of a batch that could be read
+    size_t slot = 0;
+  };
 
-  std::mutex mutex{};
-  std::condition_variable room{}, filled{};  // for readers: there is a slot to fill; for the sender: its piece is there
-  size_t next = 0, retired = 0;              // first piece that nobody reads yet, first that is not in its place yet
-  size_t wanted = SIZE_MAX;                  // the sender waits for it
-  std::vector<std::exception_ptr> errors{};
-  std::vector<bool> ready{};
-  bool quit = false;
+  Reading(std::vector<Batch> batches, Port& port, size_t slots, const std::stop_token& stop)
+      : batches_(std::move(batches)), port_(port), stop_(stop) {
+    for (size_t slot = slots; slot-- > 0;) {
+      port_.buffer(slot);  // made here, not by a reader
+      free_.push_back(slot);
+    }
+  }
 
   void read_some() {
-    std::unique_lock lock(mutex);
+    std::unique_lock lock(mutex_);
     while (true) {
-      room.wait(lock, [&] { return quit || next == pieces.size() || next < retired + slots; });
-      if (quit || next == pieces.size()) return;
-      const size_t k = next++, slot = k % slots;
-      if (next == pieces.size()) room.notify_all();  // who still waits can go
+      ++idle_;
+      room_.wait(lock, [&] { return all_begun() || !free_.empty(); });
+      --idle_;
+      if (all_begun()) return;
+      Read read{batches_[begun_++], free_.back()};
+      free_.pop_back();
+      if (all_begun()) room_.notify_all();  // who still waits can go
+      ++under_way_;
       lock.unlock();
-      std::exception_ptr error;
-      try {
-        pieces[k].read({port.buffer(slot), pieces[k].bytes()});
-      } catch (...) {
-        error = std::current_exception();
-      }
+      std::exception_ptr error = fill(read);
       lock.lock();
-      ready[slot] = true, errors[slot] = error;
-      if (k == wanted) filled.notify_one();
+      --under_way_;
+      if (error) fail(read.pieces.data() + read.pieces.size(), std::move(error));
+      if (read.pieces.empty())
+        free_.push_back(read.slot);
+      else
+        read_.push_back(read);
+      if (sender_waits_) filled_.notify_one();
     }
   }
 
-  // Waits until piece k is read; its error is thrown here, so that the first in order is.
-  void take(size_t k) {
-    std::unique_lock lock(mutex);
-    wanted = k;
-    filled.wait(lock, [&] { return ready[k % slots]; });
-    wanted = SIZE_MAX;
-    ready[k % slots] = false;
-    if (errors[k % slots]) std::rethrow_exception(errors[k % slots]);
+  // The next that was read; false: there is none any more.
+  bool take(Read& read) {
+    std::unique_lock lock(mutex_);
+    sender_waits_ = true;
+    filled_.wait(lock, [&] { return !read_.empty() || (all_begun() && under_way_ == 0); });
+    sender_waits_ = false;
+    if (read_.empty()) return false;
+    read = read_.front();
+    read_.pop_front();
+    return true;
   }
 
-  void retire() {
-    const Piece& piece = pieces[retired];
-    const bool look = static_cast<bool>(piece.not_finite);
-    if (!port.arrived(retired % slots, look) && look) piece.not_finite();
+  void retire(const Read& read) {
+    const size_t bad = port_.arrived(read.slot, read.pieces);
+    std::exception_ptr error;
+    if (bad < read.pieces.size()) error = told(read.pieces[bad].not_finite);
+    bool wake = false;
     {
-      const std::lock_guard lock(mutex);
-      ++retired;
+      const std::lock_guard lock(mutex_);
+      if (error) fail(&read.pieces[bad], std::move(error));
+      free_.push_back(read.slot);
+      wake = idle_ > 0;
     }
-    room.notify_one();  // one slot more, for one reader
+    if (wake) room_.notify_one();  // one slot more, for one reader
+  }
+
+  void throw_first() const {
+    if (error_) std::rethrow_exception(error_);
   }
 
   void end() {
-    const std::lock_guard lock(mutex);
-    quit = true;
-    room.notify_all();
+    const std::lock_guard lock(mutex_);
+    begun_ = batches_.size();
+    room_.notify_all();
   }
+
+ private:
+  bool all_begun() const { return begun_ == batches_.size(); }
+
+  static std::exception_ptr told(const std::function<void()>& f) {
+    try {
+      f();
+    } catch (...) {
+      return std::current_exception();
+    }
+    return {};
+  }
+
+  // What cannot be read, and all behind it, is no longer part of what was read; nor is what nobody wants after a stop,
+  // which the sender sees next.
+  std::exception_ptr fill(Read& read) const {
+    std::byte* at = port_.buffer(read.slot);
+    for (size_t i = 0; i < read.pieces.size(); ++i) {
+      const Piece& piece = read.pieces[i];
+      if (stop_.stop_requested()) {
+        read.pieces = read.pieces.first(i);
+        return {};
+      }
+      if (auto error = told([&] { piece.read({at, piece.bytes()}); })) {
+        read.pieces = read.pieces.first(i);
+        return error;
+      }
+      at += room(piece);
+    }
+    return {};
+  }
+
+  // All before it were begun, so that whichever of them fails, too, will be known; no more are.
+  void fail(const Piece* piece, std::exception_ptr error) {
+    if (!failed_ || piece < failed_) failed_ = piece, error_ = std::move(error);
+    begun_ = batches_.size();
+    room_.notify_all();
+  }
+
+  std::vector<Batch> batches_;
+  Port& port_;
+  const std::stop_token& stop_;
+  std::mutex mutex_;
+  std::condition_variable room_, filled_;  // for readers: a slot is free; for the sender: a batch was read
+  std::vector<size_t> free_;               // the last is taken first: it is still in the cache
+  std::deque<Read> read_;                  // and not sent yet
+  size_t begun_ = 0, under_way_ = 0;       // batches
+  size_t idle_ = 0;                        // readers
+  bool sender_waits_ = false;
+  const Piece* failed_ = nullptr;  // the first in order
+  std::exception_ptr error_;
 };
 
 void Intake::send_all(Reading& reading, const std::stop_token& stop) {
-  for (size_t k = 0; k < reading.pieces.size(); ++k) {
-    check_stop(stop);
+  std::deque<Reading::Read> sent;
+  const auto retire = [&](size_t most) {
     const Stopwatch arriving;
-    while (k - reading.retired >= spare) reading.retire();
+    for (; sent.size() > most; sent.pop_front()) reading.retire(sent.front());
     spent_.arriving += arriving.seconds();
+  };
+  while (true) {
+    check_stop(stop);
+    retire(buffers_.sent - 1);
+    Reading::Read read;
     const Stopwatch taking;
-    reading.take(k);
+    const bool more = reading.take(read);
     spent_.reading += taking.seconds();
-    port_->send(k % slots(), reading.pieces[k]);
+    if (!more) break;
+    port_->send(read.slot, read.pieces);
+    sent.push_back(read);
   }
-  const Stopwatch arriving;
-  while (reading.retired < reading.pieces.size()) reading.retire();
-  spent_.arriving += arriving.seconds();
+  retire(0);
+  check_stop(stop);  // which may have left pieces out
+  reading.throw_first();
+}
+
+std::vector<Intake::Batch> Intake::batches_of(const std::vector<Piece>& pieces) const {
+  std::vector<Batch> batches;
+  size_t first = 0, bytes = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    assert(pieces[i].bytes() <= buffers_.bytes);
+    const size_t more = room(pieces[i]);
+    if (i > first && (i - first == most_pieces || bytes + more > buffers_.bytes)) {
+      batches.emplace_back(&pieces[first], i - first);
+      first = i, bytes = 0;
+    }
+    bytes += more;
+  }
+  batches.emplace_back(&pieces[first], pieces.size() - first);
+  return batches;
 }
 
 void Intake::run(const std::vector<Piece>& pieces, const Event& event, const std::stop_token& stop) {
-  spent_ = {0, 0, pieces.size()};
+  spent_ = {};
   if (pieces.empty()) return;
-  assert(std::ranges::all_of(pieces, [](const Piece& piece) { return piece.bytes() <= slot_bytes; }));
-  for (size_t slot = 0; slot < slots(); ++slot) port_->buffer(slot);  // made here, not by a reader
-  Reading reading{pieces, slots(), *port_};
-  reading.errors.resize(slots()), reading.ready.resize(slots());
+  std::vector<Tensor> clear;
+  for (const Piece& piece : pieces)
+    if (piece.clear.defined()) clear.push_back(piece.clear);
+  std::vector<Batch> batches = batches_of(pieces);
+  spent_.pieces = pieces.size(), spent_.batches = batches.size();
+  const size_t threads = std::min(static_cast<size_t>(buffers_.readers), batches.size());
+  Reading reading(std::move(batches), *port_, buffers_.count(), stop);
   std::vector<std::jthread> readers;
   try {
-    port_->after(event);
-    for (size_t i = 0; i < std::min<size_t>(static_cast<size_t>(readers_), pieces.size()); ++i)
-      readers.emplace_back([&] { reading.read_some(); });
+    port_->begin(event, clear);
+    for (size_t i = 0; i < threads; ++i) readers.emplace_back([&] { reading.read_some(); });
     send_all(reading, stop);
   } catch (...) {
     reading.end();

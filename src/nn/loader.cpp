@@ -253,7 +253,7 @@ void Loader::fill(const Places& places, const Event& after) {
     place(*item, weight);
   }
   if (pieces.empty()) return;
-  if (!rank.intake) rank.intake = rank.make_intake(std::clamp(rank.pool->threads(), 1, most_readers));
+  if (!rank.intake) rank.intake = rank.make_intake({std::clamp(rank.pool->threads(), 1, most_readers)});
   rank.intake->run(pieces, after.stream ? after : c_.stream().record(), rank.stop);
 }
 

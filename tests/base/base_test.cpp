@@ -120,6 +120,27 @@ TEST(Files, ReplaceWhatALinkLeadsToAndNoDevice) {
   fs::remove_all(folder);
 }
 
+// Small and large reads, which have descriptors of their own.
+TEST(Files, AreReadAsTheyWereOpenedWhateverHasTheirNameByNow) {
+  const auto file = std::filesystem::temp_directory_path() / cat("zoetrope-base-opened-", ::getpid());
+  std::string text(3 << 20, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / 1000);
+  write_file(file, text);
+  const InputFile opened(file);
+  write_file(file, std::string(text.size(), 'x'));
+  for (const auto& [from, bytes] : {std::pair{size_t{999'999}, size_t{2} << 20}, {size_t{5}, size_t{7}}}) {
+    std::string read(bytes, 'y');
+    opened.read(from, std::as_writable_bytes(std::span(read)));
+    EXPECT_TRUE(read == text.substr(from, bytes)) << from;
+  }
+  std::string more(size_t{2} << 20, 'y');
+  EXPECT_NE(words([&] {
+              opened.read(size_t{2} << 20, std::as_writable_bytes(std::span(more)));
+            }).find("ends at byte 3145728, it was 3145728"),
+            std::string::npos);
+  std::filesystem::remove(file);
+}
+
 TEST(Units, AreForPeople) {
   EXPECT_EQ(plural(1, "frame") + ", " + plural(5, "frame"), "1 frame, 5 frames");
   EXPECT_EQ(grouped(14'288'491'584) + " " + grouped(-999) + " " + grouped(-1000), "14,288,491,584 -999 -1,000");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <thread>
 
@@ -125,9 +126,9 @@ TEST(IntakeLoading, AFileThatWasCutOffIsAnErrorAndTheIntakeGoesOn) {
 
 TEST(IntakeLoading, SaysWhatItWaitedFor) {
   struct Slow final : HostPort {
-    bool arrived(size_t slot, bool look) override {
+    size_t arrived(size_t slot, Intake::Batch pieces) override {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      return HostPort::arrived(slot, look);
+      return HostPort::arrived(slot, pieces);
     }
   };
   const auto pieces = [](int count, int milliseconds) {
@@ -135,20 +136,102 @@ TEST(IntakeLoading, SaysWhatItWaitedFor) {
         static_cast<size_t>(count),
         {[=](std::span<std::byte>) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); },
          DType::f32,
-         Unpack::run(1),
+         Unpack::run(Intake::slot_bytes / sizeof(float)),
          {},
          {},
          {}});
   };
-  Intake reads(std::make_unique<HostPort>(), 1), sends(std::make_unique<Slow>(), 2);
+  Intake reads(std::make_unique<HostPort>(), {1}), sends(std::make_unique<Slow>(), {2});
   reads.run(pieces(20, 2), {}, {});
   sends.run(pieces(20, 0), {}, {});
   EXPECT_EQ(reads.spent().pieces, 20u);
+  EXPECT_EQ(reads.spent().batches, 20u);
   EXPECT_GE(reads.spent().reading, 0.03);
   EXPECT_GE(sends.spent().arriving, 0.04);
   EXPECT_GT(reads.spent().reading, reads.spent().arriving);
   sends.run({}, {}, {});
   EXPECT_EQ(sends.spent().pieces, 0u);
+}
+
+// A piece of fp32, all `value`, read after some milliseconds.
+Piece piece_of(std::vector<float>& to, float value, std::function<void()> not_finite = {}, int milliseconds = 0) {
+  const auto n = static_cast<int64_t>(to.size());
+  return {[=](std::span<std::byte> bytes) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+            for (int64_t i = 0; i < n; ++i) std::memcpy(&bytes[static_cast<size_t>(4 * i)], &value, sizeof value);
+          },
+          DType::f32,
+          Unpack::run(n),
+          Tensor(to.data(), {n}, DType::f32),
+          std::move(not_finite),
+          {}};
+}
+
+TEST(Intake, SmallPiecesShareABuffer) {
+  std::vector<std::vector<float>> small(200, std::vector<float>(3)), large(5, std::vector<float>(700'000));
+  for (const int readers : {1, 4}) {
+    std::vector<Piece> pieces;
+    for (auto& to : small) pieces.push_back(piece_of(to, 1.0f + static_cast<float>(readers * pieces.size())));
+    for (auto& to : large) pieces.push_back(piece_of(to, -2.0f * static_cast<float>(readers)));
+    Intake intake(std::make_unique<HostPort>(), {readers});
+    intake.run(pieces, {}, {});
+    for (size_t i = 0; i < small.size(); ++i)
+      EXPECT_EQ(small[i], std::vector<float>(3, 1.0f + static_cast<float>(readers * i)));
+    for (const auto& x : large) EXPECT_EQ(x, std::vector<float>(700'000, -2.0f * static_cast<float>(readers)));
+    EXPECT_EQ(intake.spent().pieces, 205u);
+    EXPECT_EQ(intake.spent().batches, 4u + 4u);  // 64, 64, 64, 8 and one of those that are large; the others alone
+  }
+}
+
+// Whoever is read or noticed first, also in one buffer: 7 cannot be read, 3 and 5 are not finite, 3 comes last.
+TEST(Intake, TheFirstOfTheListThatFailsThrows) {
+  for (const size_t elements : {size_t{8}, Intake::slot_bytes / sizeof(float)})
+    for (const int readers : {1, 3, 12}) {
+      std::vector<std::vector<float>> to(12, std::vector<float>(elements));
+      std::vector<Piece> pieces;
+      for (int i = 0; i < 12; ++i) {
+        const bool bad = i == 3 || i == 5;
+        pieces.push_back(piece_of(
+            to[static_cast<size_t>(i)], bad ? NAN : 1.0f, [i] { fail(Code::invalid, "not finite: ", i); },
+            i == 3 ? 20 : 0));
+      }
+      pieces[7].read = [](std::span<std::byte>) { fail(Code::invalid, "cannot be read"); };
+      Intake intake(std::make_unique<HostPort>(), {readers});
+      EXPECT_EQ(words([&] { intake.run(pieces, {}, {}); }), "not finite: 3");
+      pieces[3].not_finite = pieces[5].not_finite = {};
+      EXPECT_EQ(words([&] { intake.run(pieces, {}, {}); }), "cannot be read");
+      pieces.erase(pieces.begin() + 7);
+      intake.run(pieces, {}, {});
+      EXPECT_EQ(to[11].back(), 1.0f);
+    }
+}
+
+// The pieces of a buffer, too: nobody begins another, and what was left out is not taken for loaded.
+TEST(Intake, AStopIsSeenWithinABuffer) {
+  for (const int readers : {1, 4}) {
+    std::vector<std::vector<float>> to(60, std::vector<float>(3));
+    std::vector<Piece> pieces;
+    std::stop_source stop;
+    std::atomic<int> reads = 0;
+    for (auto& x : to) {
+      pieces.push_back(piece_of(x, 1.0f));
+      pieces.back().read = [&](std::span<std::byte>) {
+        if (++reads == 5) stop.request_stop();
+      };
+    }
+    Intake intake(std::make_unique<HostPort>(), {readers});
+    EXPECT_EQ(words([&] { intake.run(pieces, {}, stop.get_token()); }), "cancelled");
+    EXPECT_EQ(reads, 5);
+  }
+}
+
+TEST(Intake, ClearsBeforeAnyPieceComes) {
+  std::vector<float> all(16, 9.0f), first(4);
+  std::vector<Piece> pieces{piece_of(first, 1.0f), piece_of(first, 2.0f)};
+  for (size_t i = 0; i < 2; ++i) pieces[i].to = Tensor(all.data() + 8 * i, {4}, DType::f32);
+  pieces[1].clear = Tensor(all.data(), {16}, DType::f32);
+  Intake(std::make_unique<HostPort>(), {2}).run(pieces, {}, {});
+  EXPECT_EQ(all, (std::vector<float>{1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0}));
 }
 
 // What is asked for again and again is noticed between pieces, and nobody reads on.

@@ -77,7 +77,9 @@ void prepare_cuda(Rank& rank, Backend& backend) {
   rank.make_pages = [device, driver = b.driver()](size_t reserve) {
     return cuda::device_pages(driver, device, reserve);
   };
-  rank.make_intake = [](int readers) { return std::make_unique<Intake>(cuda::intake_port(), readers); };
+  rank.make_intake = [](const Intake::Buffers& buffers) {
+    return std::make_unique<Intake>(cuda::intake_port(buffers), buffers);
+  };
   rank.enter_thread = [device] { cuda::check(cudaSetDevice(device)); };
   rank.device_memory = memory_now;
   rank.segments = std::make_unique<cuda::GraphSegments>();

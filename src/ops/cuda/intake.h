@@ -6,7 +6,7 @@
 
 namespace zoetrope::cuda {
 
-// For the current device, on a stream of its own.
-std::unique_ptr<Intake::Port> intake_port();
+// For the current device, on streams of its own.
+std::unique_ptr<Intake::Port> intake_port(const Intake::Buffers& buffers);
 
 }  // namespace zoetrope::cuda
