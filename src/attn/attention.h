@@ -19,18 +19,18 @@ struct Geometry {
   int64_t real_in(int64_t from, int64_t n) const { return std::clamp<int64_t>(total - from, 0, n); }
 };
 
-// A layer's projections, made on demand on c's stream: q and k normed and rotated. Written into *want if given, else
-// where the source likes; the result says where. Buffers come from c.scratch().
+enum class Projection : uint8_t { q, k, v };
+
+// A layer's projections, made on demand on c's stream: q and k normed and rotated. Buffers come from c.scratch().
 struct Source {
   Geometry geo;
-  bool ready = false;  // q, k and v lie in buffers already: to ask without `want` costs nothing
+  bool ready = false;  // q, k and v lie in buffers already: get costs nothing
 
   virtual ~Source() = default;
-  virtual Heads q(Ctx& c, const Heads* want) = 0;
-  virtual Heads k(Ctx& c, const Heads* want) = 0;
-  virtual Heads v(Ctx& c, const Heads* want) = 0;
+  virtual Heads get(Ctx& c, Projection which) = 0;                      // where the source likes
+  virtual void put(Ctx& c, Projection which, const HeadParts& to) = 0;  // written there by who makes it
   // All three by one product, to these places; false: not here, ask one by one.
-  virtual bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) = 0;
+  virtual bool put_all(Ctx& c, const HeadParts& q, const HeadParts& k, const HeadParts& v) = 0;
 };
 
 // Only a layer's own tokens come this way. Keys that every rank holds (a prompt, an image, Cosmos3's second stream) are

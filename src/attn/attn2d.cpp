@@ -77,10 +77,10 @@ void Attention2d::gather(Ctx& c, Fork& side, Source& source) {
   const Tensor kv = kv_.view(kv_shape(geo), geo.dtype), own_kv = own(kv, col_);
   const Heads own_heads = as_heads(own_q, geo.width), own_pair = as_heads(own_kv, geo.width);
   const Heads k = slice_heads(own_pair, 0, geo.key_heads), v = slice_heads(own_pair, geo.key_heads, 2 * geo.key_heads);
-  source.v(c, &v), source.k(c, &k);
+  source.put(c, Projection::v, v), source.put(c, Projection::k, k);
   side.after_parent();
   col_.all_gather(side, own_kv, kv);
-  source.q(c, &own_heads);
+  source.put(c, Projection::q, own_heads);
   side.after_parent();
   row_.all_gather(side, own_q, q);
 }

@@ -50,7 +50,7 @@ void Ring::rotate(Ctx& c, Source& source, Merge& sum) {
   {
     const Scope scope(c.scratch());
     const Heads k = keys(blocks[0], geo), v = values(blocks[0], geo);
-    source.v(c, &v), source.k(c, &k);
+    source.put(c, Projection::v, v), source.put(c, Projection::k, k);
   }
   Heads q;
   for (int step = 0; step < group_.size(); ++step) {
@@ -59,7 +59,7 @@ void Ring::rotate(Ctx& c, Source& source, Merge& sum) {
       side.after_parent();  // `next` is free: what was in it has been attended
       group_.exchange(side, {{}, here}, Ends::joined, {next, {}});
     }
-    if (step == 0) q = source.q(c, nullptr);  // while the first block travels
+    if (step == 0) q = source.get(c, Projection::q);  // while the first block travels
     const Scope scope(c.scratch());
     Ready local(block(geo, step), {q, keys(here, geo), values(here, geo)});
     sum.add(c, inner_->run(c, local));

@@ -3,16 +3,6 @@
 #include "base/error.h"
 
 namespace zoetrope::attn {
-namespace {
-
-Heads give(Ctx& c, const Heads& from, const Heads* want) {
-  if (!want) return from;
-  copy_heads(c, from, *want);
-  return *want;
-}
-
-}  // namespace
-
 Operands project(Ctx& c, Source& source) {
   const Geometry& geo = source.geo;
   if (!source.ready) {
@@ -21,10 +11,15 @@ Operands project(Ctx& c, Source& source) {
     const Heads q = as_heads(qkv, 0, geo.heads, geo.width);
     const Heads k = as_heads(qkv, geo.heads * geo.width, geo.key_heads, geo.width);
     const Heads v = as_heads(qkv, (geo.heads + geo.key_heads) * geo.width, geo.key_heads, geo.width);
-    if (!source.packed(c, q, k, v)) source.v(c, &v), source.q(c, &q), source.k(c, &k);
+    put_all(c, source, q, k, v);
     return {q, k, v};
   }
-  return {source.q(c, nullptr), source.k(c, nullptr), source.v(c, nullptr)};
+  return {source.get(c, Projection::q), source.get(c, Projection::k), source.get(c, Projection::v)};
+}
+
+void put_all(Ctx& c, Source& source, const HeadParts& q, const HeadParts& k, const HeadParts& v) {
+  if (source.put_all(c, q, k, v)) return;
+  source.put(c, Projection::v, v), source.put(c, Projection::q, q), source.put(c, Projection::k, k);
 }
 
 Ready::Ready(const Geometry& geometry, const Operands& operands) : at(operands) {
@@ -32,12 +27,11 @@ Ready::Ready(const Geometry& geometry, const Operands& operands) : at(operands) 
   ready = true;
 }
 
-Heads Ready::q(Ctx& c, const Heads* want) { return give(c, at.q, want); }
-Heads Ready::k(Ctx& c, const Heads* want) { return give(c, at.k, want); }
-Heads Ready::v(Ctx& c, const Heads* want) { return give(c, at.v, want); }
+Heads Ready::get(Ctx&, Projection which) { return at.of(which); }
+void Ready::put(Ctx& c, Projection which, const HeadParts& to) { copy_heads(c, at.of(which), to); }
 
-bool Ready::packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) {
-  give(c, at.q, &q), give(c, at.k, &k), give(c, at.v, &v);
+bool Ready::put_all(Ctx& c, const HeadParts& q, const HeadParts& k, const HeadParts& v) {
+  copy_heads(c, at.q, q), copy_heads(c, at.k, k), copy_heads(c, at.v, v);
   return true;
 }
 

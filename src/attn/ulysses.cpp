@@ -5,28 +5,28 @@
 
 namespace zoetrope::attn {
 
-std::vector<std::vector<Ulysses::Part>> Ulysses::messages(UlyssesForm form) {
-  if (form == UlyssesForm::packed) return {{Part::q, Part::k, Part::v}};
-  if (form == UlyssesForm::kv_packed) return {{Part::q}, {Part::k, Part::v}};
-  return {{Part::v}, {Part::q}, {Part::k}};
+std::vector<std::vector<Projection>> Ulysses::messages(UlyssesForm form) {
+  if (form == UlyssesForm::packed) return {{Projection::q, Projection::k, Projection::v}};
+  if (form == UlyssesForm::kv_packed) return {{Projection::q}, {Projection::k, Projection::v}};
+  return {{Projection::v}, {Projection::q}, {Projection::k}};
 }
 
 Ulysses::Ulysses(Ctx& c, Comm& group, std::unique_ptr<Attention> inner, UlyssesForm form)
     : group_(group), inner_(std::move(inner)) {
   for (auto& parts : messages(form)) lanes_.push_back({std::move(parts), Slot(c.exchange()), Slot(c.exchange())});
   for (const Lane& lane : lanes_)
-    if (std::ranges::count(lane.parts, Part::q)) back_ = &lane;
+    if (std::ranges::count(lane.parts, Projection::q)) back_ = &lane;
 }
 
 HeadSpread Ulysses::spread(const Geometry& geo) const { return spread_heads(geo.heads, geo.key_heads, group_.size()); }
 
-Span Ulysses::share(const HeadShare& of, Part part) {
-  return part == Part::q ? Span{of.q_first, of.q_count} : Span{of.kv_first, of.kv_count};
+Span Ulysses::share(const HeadShare& of, Projection part) {
+  return part == Projection::q ? Span{of.q_first, of.q_count} : Span{of.kv_first, of.kv_count};
 }
 
 int64_t Ulysses::heads_a_token(const Lane& lane, const HeadSpread& spread) {
   int64_t heads = 0;
-  for (const Part part : lane.parts) heads += part == Part::q ? spread.q_slot : spread.kv_slot;
+  for (const Projection part : lane.parts) heads += part == Projection::q ? spread.q_slot : spread.kv_slot;
   return heads;
 }
 
@@ -73,39 +73,40 @@ Partial Ulysses::run(Ctx& c, Source& source) {
   return out;
 }
 
-Operands Ulysses::ask(Ctx& c, Source& source, const Lane& lane) const {
-  if (lane.parts.size() == 3) return project(c, source);
-  Operands x;
-  for (const Part part : lane.parts)
-    at(x, part) = part == Part::q   ? source.q(c, nullptr)
-                  : part == Part::k ? source.k(c, nullptr)
-                                    : source.v(c, nullptr);
-  return x;
+// Rank p's heads of a part, in chunk p of a message: columns[P S', slot, D].
+HeadParts Ulysses::places(const HeadSpread& heads, Projection part, const Heads& columns) const {
+  const int64_t tokens = columns.tokens / group_.size();
+  std::vector<HeadPart> all;
+  for (int p = 0; p < group_.size(); ++p) {
+    const Span theirs = share(heads.ranks[static_cast<size_t>(p)], part);
+    const Heads chunk = slice(columns, p * tokens, (p + 1) * tokens);
+    all.push_back({slice_heads(chunk, 0, theirs.count), theirs.first});
+  }
+  return all;
 }
 
-// Projects the parts of one message, lays rank p's heads of them into chunk p, and sends it while c goes on.
+// Has the parts of one message made where they are sent from, and sends it while c goes on.
 void Ulysses::send(Ctx& c, Fork& side, Source& source, const Lane& lane, Operands& received) {
   const Geometry& geo = source.geo;
   const HeadSpread heads = spread(geo);
   const Shape shape{group_.size() * geo.tokens, heads_a_token(lane, heads), geo.width};  // [P S', H, D]
   const Tensor sent = lane.send.view(shape, geo.dtype), got = lane.receive.view(shape, geo.dtype);
+  std::vector<HeadParts> to;
+  int64_t column = 0;
+  for (const Projection part : lane.parts) {
+    const int64_t slot = part == Projection::q ? heads.q_slot : heads.kv_slot;
+    const auto columns = [&](const Tensor& of) { return slice_heads(as_heads(of, geo.width), column, column + slot); };
+    to.push_back(places(heads, part, columns(sent)));
+    const int64_t mine = share(heads.ranks[static_cast<size_t>(group_.rank())], part).count;
+    received.of(part) = slice_heads(columns(got), 0, mine);
+    column += slot;
+  }
   {
     const Scope scope(c.scratch());
-    Operands x = ask(c, source, lane);
-    int64_t column = 0;
-    for (const Part part : lane.parts) {
-      const auto columns = [&](const Tensor& of, int rank) {
-        return slice_heads(as_heads(of, geo.width), column,
-                           column + share(heads.ranks[static_cast<size_t>(rank)], part).count);
-      };
-      for (int p = 0; p < group_.size(); ++p) {
-        const Span theirs = share(heads.ranks[static_cast<size_t>(p)], part);
-        copy_heads(c, slice_heads(at(x, part), theirs.first, theirs.first + theirs.count),
-                   slice(columns(sent, p), p * geo.tokens, (p + 1) * geo.tokens));
-      }
-      at(received, part) = columns(got, group_.rank());
-      column += part == Part::q ? heads.q_slot : heads.kv_slot;
-    }
+    if (to.size() == 3)
+      put_all(c, source, to[0], to[1], to[2]);
+    else
+      for (size_t i = 0; i < to.size(); ++i) source.put(c, lane.parts[i], to[i]);
   }
   side.after_parent();
   group_.all_to_all(side, sent, got);
@@ -118,7 +119,7 @@ void Ulysses::send_back(Ctx& c, const Partial& mine, const Geometry& geo, const 
   for (int p = 0; p < group_.size(); ++p) put(c, mine, p * geo.tokens, sent.at(p));
   group_.all_to_all(c, sent.message(), got.message());
   for (int p = 0; p < group_.size(); ++p) {
-    const Span theirs = share(heads.ranks[static_cast<size_t>(p)], Part::q);
+    const Span theirs = share(heads.ranks[static_cast<size_t>(p)], Projection::q);
     const Partial chunk = got.at(p);
     copy_heads(c, slice_heads(as_heads(chunk.o, geo.width), 0, theirs.count),
                slice_heads(as_heads(out.o, geo.width), theirs.first, theirs.first + theirs.count));

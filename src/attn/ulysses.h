@@ -5,8 +5,8 @@
 // P ranks, S' local tokens, S = P S'. Heads go in equal slots of Q = ceil(N/P) query and K = ceil(M/P) key heads
 // (mesh/shard.h; any count that P does not exceed), so counts are equal everywhere; what a slot holds beyond its rank's
 // share is never read. A message is [P, S', H, D]: chunk p holds the local tokens of rank p's heads, a token's parts
-// side by side. Received chunks follow each other in the order of the tokens, so each part of them is one strided view
-// [S, own heads, D]; padding stays at the end.
+// side by side; who norms and rotates writes them there. Received chunks follow each other in the order of the tokens,
+// so each part of them is one strided view [S, own heads, D]; padding stays at the end.
 //
 // Exchanges a layer, all all_to_all on the group:
 //   separate   V, Q, K, each sent on the fork while the next is projected; output       3 + 1
@@ -36,21 +36,19 @@ class Ulysses : public Attention {
   Partial run(Ctx& c, Source& source) override;
 
  private:
-  enum class Part : uint8_t { q, k, v };
   struct Lane {
-    std::vector<Part> parts;  // side by side in a message
+    std::vector<Projection> parts;  // side by side in a message
     Slot send, receive;
   };
 
-  static std::vector<std::vector<Part>> messages(UlyssesForm form);
-  static Span share(const HeadShare& of, Part part);
-  static Heads& at(Operands& x, Part part) { return part == Part::q ? x.q : part == Part::k ? x.k : x.v; }
+  static std::vector<std::vector<Projection>> messages(UlyssesForm form);
+  static Span share(const HeadShare& of, Projection part);
   static int64_t heads_a_token(const Lane& lane, const HeadSpread& spread);
 
   HeadSpread spread(const Geometry& geo) const;
   Geometry gathered(const Geometry& geo) const;  // what the inner attention sees
   Chunks::Size output_size(const Geometry& geo) const;
-  Operands ask(Ctx& c, Source& source, const Lane& lane) const;
+  HeadParts places(const HeadSpread& heads, Projection part, const Heads& columns) const;
   void send(Ctx& c, Fork& side, Source& source, const Lane& lane, Operands& received);
   void send_back(Ctx& c, const Partial& mine, const Geometry& geo, const Partial& out);
 

@@ -26,4 +26,10 @@ Heads slice_heads(const Heads& x, int64_t first, int64_t last) {
   return {x.buf, x.at + first * x.width, x.row, x.tokens, last - first, x.width};
 }
 
+int64_t HeadParts::bytes() const {
+  int64_t all = 0;
+  for (const HeadPart& part : parts) all += part.to.bytes();
+  return all;
+}
+
 }  // namespace zoetrope

@@ -1,5 +1,8 @@
 // The one strided view: attention's operands where a projection or an exchange left them (design 3a).
 #pragma once
+#include <utility>
+#include <vector>
+
 #include "core/tensor.h"
 
 namespace zoetrope {
@@ -26,5 +29,22 @@ Heads as_heads(const Tensor& x, int64_t column, int64_t heads, int64_t width);
 // Tokens [from, to) and heads [first, last) of another view.
 Heads slice(const Heads& x, int64_t from, int64_t to);
 Heads slice_heads(const Heads& x, int64_t first, int64_t last);
+
+// Places for the heads of one view, which may lie apart: `to` takes its heads [first, first + to.heads). Each head goes
+// to one place or more.
+struct HeadPart {
+  Heads to;
+  int64_t first = 0;
+};
+struct HeadParts {
+  std::vector<HeadPart> parts;
+
+  HeadParts(const Heads& whole) : parts{{whole, 0}} {}  // NOLINT: one place for all heads is the common case
+  HeadParts(std::vector<HeadPart> several) : parts(std::move(several)) {}
+
+  bool one() const { return parts.size() == 1; }
+  DType dtype() const { return parts[0].to.dtype(); }
+  int64_t bytes() const;
+};
 
 }  // namespace zoetrope

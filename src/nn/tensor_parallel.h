@@ -37,7 +37,7 @@ class TensorParallel {
   struct Normed {
     Heads x;   // [S, N', D]
     Tensor w;  // [N' D]
-    Heads out;
+    HeadParts out;
   };
   void norm_rope(Ctx& c, const std::vector<Normed>& parts, int64_t columns, float eps, const Rope* rope) const;
 

@@ -24,7 +24,8 @@ class Backend {
   virtual void gate_add_norm(Ctx& c, Tensor h, Tensor y, Tensor gate, Tensor rows, NextNorm next, Tensor n) = 0;
 
   virtual void rope(Ctx& c, Heads x, Rope rope) = 0;
-  virtual void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) = 0;
+  virtual void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate,
+                         HeadParts out) = 0;
   virtual void copy_heads(Ctx& c, Heads from, Heads to) = 0;
 
   virtual void silu(Ctx& c, Tensor x, Tensor y) = 0;

@@ -15,7 +15,7 @@ void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate,
   copy(c, layer_norm(c, h, next.w, next.b, next.eps, n.dtype()), n);
 }
 
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rotary, const Heads& out,
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rotary, const HeadParts& out,
                const RowSquares& whole) {
   Scope scope(c.scratch());
   const Tensor packed = c.empty({x.tokens, x.heads * x.width}, x.dtype());  // [S, N*D]
@@ -23,8 +23,9 @@ void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* r
   const bool together = w.size() == x.heads * x.width;
   const Tensor rows = together ? packed : packed.view({x.tokens * x.heads, x.width});
   const Tensor normed = rms_norm(c, rows, w, eps, out.dtype(), whole).view({x.tokens, x.heads, x.width});
-  copy_heads(c, as_heads(normed, x.width), out);
-  if (rotary) rope(c, out, *rotary);
+  const Heads whole_token = as_heads(normed, x.width);
+  if (rotary) rope(c, whole_token, *rotary);
+  copy_heads(c, whole_token, out);
 }
 
 void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y) {

@@ -7,7 +7,7 @@ namespace zoetrope::compose {
 void norm_modulate(Ctx& c, const Tensor& x, const Modulation& m, float eps, const Tensor& y);
 void gate_add_norm(Ctx& c, const Tensor& h, const Tensor& y, const Tensor& gate, const Tensor& rows,
                    const NextNorm& next, const Tensor& n);
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const HeadParts& out,
                const RowSquares& whole);
 
 void add_channel_norm(Ctx& c, const Tensor& x, const Tensor& more, const Tensor& gamma, bool silu, const Tensor& y);

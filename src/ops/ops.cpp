@@ -54,6 +54,19 @@ void require_same_heads(const char* op, const Heads& a, const Heads& b) {
           a.width, " to ", b.tokens, "x", b.heads, "x", b.width);
 }
 
+void require_parts(const char* op, const Heads& x, const HeadParts& out) {
+  std::vector<bool> given(static_cast<size_t>(x.heads));
+  for (const auto& [to, first] : out.parts) {
+    require(first >= 0 && first + to.heads <= x.heads, op, ": heads [", first, ", ", first + to.heads, ") of ",
+            x.heads);
+    require_same_heads(op, slice_heads(x, first, first + to.heads), to);
+    require(to.dtype() == out.dtype(), op, ": parts are ", out.dtype(), " and ", to.dtype());
+    std::fill_n(given.begin() + first, to.heads, true);
+  }
+  const auto missing = std::ranges::find(given, false);
+  require(missing == given.end(), op, ": head ", missing - given.begin(), " goes nowhere");
+}
+
 void require_rope(const Heads& x, const Rope& rope) {
   int64_t pairs = 0;
   for (const Tensor& axis : rope.axis) {
@@ -209,9 +222,9 @@ void rope(Ctx& c, const Heads& x, const Rope& rope) {
   c.run({"rope", 3.0 * static_cast<double>(x.size()), 2 * x.bytes()}, [=, &c](Backend& b) { b.rope(c, x, rope); });
 }
 
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const HeadParts& out,
                const RowSquares& whole) {
-  require_same_heads("norm_rope", x, out);
+  require_parts("norm_rope", x, out);
   const int64_t columns = x.heads * x.width;
   require(w.rank() == 1 && (w.size() == columns || w.size() == x.width), "norm_rope: w is ", w.shape(), " but x has ",
           x.heads, " heads of ", x.width);
@@ -223,6 +236,11 @@ void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* r
   const Rope tables = rope ? *rope : Rope{};
   c.run({"norm_rope", 7.0 * static_cast<double>(x.size()), x.bytes() + out.bytes() + bytes(w, whole.sums)},
         [=, &c, rotate = rope != nullptr](Backend& b) { b.norm_rope(c, x, w, eps, whole, tables, rotate, out); });
+}
+
+void copy_heads(Ctx& c, const Heads& from, const HeadParts& to) {
+  require_parts("copy_heads", from, to);
+  for (const auto& [part, first] : to.parts) copy_heads(c, slice_heads(from, first, first + part.heads), part);
 }
 
 void copy_heads(Ctx& c, const Heads& from, const Heads& to) {

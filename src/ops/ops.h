@@ -106,13 +106,15 @@ struct Rope {
 
 void rope(Ctx& c, const Heads& x, const Rope& rope);  // in place
 
-// Fused: rms_norm of each token of x, rotary, written to `out` (which may be an exchange slot). w[N*D] norms over all
-// heads together, w[D] each head alone. rope = nullptr: none. Rounds between norm and rotary as the plain form does.
-// out may be x. `whole`: x holds some heads of tokens that are normed over all of theirs, w[N*D] those heads' weights.
-void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const Heads& out,
+// Fused: rms_norm of each token of x, rotary, written to `out` (which may be one exchange slot or several). w[N*D]
+// norms over all heads together, w[D] each head alone. rope = nullptr: none. Rounds between norm and rotary as the
+// plain form does. out may be x. `whole`: x holds some heads of tokens that are normed over all of theirs, w[N*D] those
+// heads' weights.
+void norm_rope(Ctx& c, const Heads& x, const Tensor& w, float eps, const Rope* rope, const HeadParts& out,
                const RowSquares& whole = {});
 
 void copy_heads(Ctx& c, const Heads& from, const Heads& to);  // any element type
+void copy_heads(Ctx& c, const Heads& from, const HeadParts& to);
 
 // ---- element-wise and small -------------------------------------------------------------------------------------
 

@@ -17,15 +17,12 @@ struct Ready : Source {
     k_ = cpu.random({tokens, key_heads, width}, 2);
     v_ = cpu.random({tokens, key_heads, width}, 3);
   }
-  Heads give(Ctx& c, const Tensor& x, const Heads* want) const {
-    if (want) copy_heads(c, as_heads(x, geo.width), *want);
-    return want ? *want : as_heads(x, geo.width);
+  Heads get(Ctx&, Projection which) override {
+    return as_heads(which == Projection::q ? q_ : which == Projection::k ? k_ : v_, geo.width);
   }
-  Heads q(Ctx& c, const Heads* want) override { return give(c, q_, want); }
-  Heads k(Ctx& c, const Heads* want) override { return give(c, k_, want); }
-  Heads v(Ctx& c, const Heads* want) override { return give(c, v_, want); }
-  bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) override {
-    if (can_pack) give(c, q_, &q), give(c, k_, &k), give(c, v_, &v);
+  void put(Ctx& c, Projection which, const HeadParts& to) override { copy_heads(c, get(c, which), to); }
+  bool put_all(Ctx& c, const HeadParts& q, const HeadParts& k, const HeadParts& v) override {
+    if (can_pack) put(c, Projection::q, q), put(c, Projection::k, k), put(c, Projection::v, v);
     return can_pack;
   }
 };

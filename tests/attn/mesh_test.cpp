@@ -114,9 +114,9 @@ TEST(OnMesh, ReplicatedKeysCountOnceWhenTheLayerMergesThem) {
     for (auto& [source, from] : {std::pair<Shard&, int64_t>(own, 0), {more, p.tokens}}) {
       const Heads part = slice(rows, from, from + source.geo.tokens);
       const Heads k = slice_heads(part, 0, p.key_heads), v = slice_heads(part, p.key_heads, 2 * p.key_heads);
-      source.k(cpu.c, &k), source.v(cpu.c, &v);
+      source.put(cpu.c, Projection::k, k), source.put(cpu.c, Projection::v, v);
     }
-    place(attention(cpu.c, own.q(cpu.c, nullptr), slice_heads(rows, 0, p.key_heads),
+    place(attention(cpu.c, own.get(cpu.c, Projection::q), slice_heads(rows, 0, p.key_heads),
                     slice_heads(rows, p.key_heads, 2 * p.key_heads)),
           own.geo, want);
   }
@@ -129,7 +129,8 @@ TEST(OnMesh, ReplicatedKeysCountOnceWhenTheLayerMergesThem) {
       Shard source(c, p, 4, world.rank()), more = extra(c);
       strategy->reserve(source.geo);
       const Partial whole = strategy->run(c, source);
-      merge_attention(c, whole, attention(c, source.q(c, nullptr), more.k(c, nullptr), more.v(c, nullptr)));
+      merge_attention(
+          c, whole, attention(c, source.get(c, Projection::q), more.get(c, Projection::k), more.get(c, Projection::v)));
       place(whole, source.geo, got);
     });
     expect_near(got.o, want.o, 1e-5);

@@ -30,11 +30,16 @@ struct Shard : Source {
     q_ = fill(c, p, 'q'), k_ = fill(c, p, 'k'), v_ = fill(c, p, 'v');
   }
 
-  Heads q(Ctx& c, const Heads* want) override { return give(c, q_, want); }
-  Heads k(Ctx& c, const Heads* want) override { return give(c, k_, want); }
-  Heads v(Ctx& c, const Heads* want) override { return give(c, v_, want); }
-  bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) override {
-    if (can_pack) give(c, q_, &q), give(c, k_, &k), give(c, v_, &v);
+  Heads get(Ctx& c, Projection which) override {
+    before(c);
+    return own(which);
+  }
+  void put(Ctx& c, Projection which, const HeadParts& to) override {
+    before(c);
+    copy_heads(c, own(which), to);
+  }
+  bool put_all(Ctx& c, const HeadParts& q, const HeadParts& k, const HeadParts& v) override {
+    if (can_pack) put(c, Projection::q, q), put(c, Projection::k, k), put(c, Projection::v, v);
     return can_pack;
   }
 
@@ -57,10 +62,8 @@ struct Shard : Source {
     }
     return x;
   }
-  Heads give(Ctx& c, const Tensor& x, const Heads* want) const {
-    before(c);
-    if (want) copy_heads(c, as_heads(x, geo.width), *want);
-    return want ? *want : as_heads(x, geo.width);
+  Heads own(Projection which) const {
+    return as_heads(which == Projection::q ? q_ : which == Projection::k ? k_ : v_, geo.width);
   }
 
   Tensor q_, k_, v_;

@@ -68,7 +68,8 @@ TEST(Wan, Bf16IsNoFurtherFromTheFp32ReferenceThanDiffusers) {
 struct OneByOne : attn::Attention {
   void reserve(const attn::Geometry&) override {}
   Partial run(Ctx& c, attn::Source& s) override {
-    const Heads v = s.v(c, nullptr), q = s.q(c, nullptr), k = s.k(c, nullptr);
+    using attn::Projection;
+    const Heads v = s.get(c, Projection::v), q = s.get(c, Projection::q), k = s.get(c, Projection::k);
     return attention(c, q, k, v);
   }
 };
@@ -78,11 +79,12 @@ struct Elsewhere : attn::Attention {
   void reserve(const attn::Geometry&) override {}
   Partial run(Ctx& c, attn::Source& s) override {
     Heads part[3];
+    using attn::Projection;
     for (Heads& p : part) p = as_heads(c.empty({s.geo.tokens, s.geo.heads, s.geo.width}, s.geo.dtype), s.geo.width);
     if (together)
-      EXPECT_TRUE(s.packed(c, part[0], part[1], part[2]));
+      EXPECT_TRUE(s.put_all(c, part[0], part[1], part[2]));
     else
-      s.q(c, &part[0]), s.k(c, &part[1]), s.v(c, &part[2]);
+      s.put(c, Projection::q, part[0]), s.put(c, Projection::k, part[1]), s.put(c, Projection::v, part[2]);
     return attention(c, part[0], part[1], part[2]);
   }
 };

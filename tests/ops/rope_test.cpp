@@ -120,6 +120,67 @@ TEST(NormRope, OfSomeHeadsByTheSquaresOfAll) {
   }
 }
 
+// Heads that part: chunks of a message of unequal numbers of heads, a head that two get, and more places than a kernel
+// takes at once; aligned and not.
+TEST(NormRope, WritesEachHeadToItsPlaces) {
+  DeviceCtx dev, plain(2, false);
+  const int64_t tokens = 12;
+  const auto chunks = [&](const Tensor& message, int64_t width, const std::vector<std::pair<int64_t, int64_t>>& spans) {
+    std::vector<HeadPart> parts;
+    for (size_t p = 0; p < spans.size(); ++p) {
+      const Heads all =
+          as_heads(message.rows(static_cast<int64_t>(p) * tokens, static_cast<int64_t>(p + 1) * tokens), width);
+      parts.push_back({slice_heads(all, 1, 1 + spans[p].second - spans[p].first), spans[p].first});
+    }
+    return HeadParts(parts);
+  };
+  std::vector<std::pair<int64_t, int64_t>> each;
+  for (int64_t head = 0; head < 70; ++head) each.emplace_back(head, head + 1);
+  const std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> cases{
+      {5, {{0, 2}, {2, 4}, {4, 5}}}, {2, {{0, 1}, {0, 1}, {1, 2}, {1, 2}}}, {70, each}, {4, {{2, 4}, {0, 2}}}};
+  for (const auto& [heads, spans] : cases)
+    for (const int64_t width : {8, 6})
+      for (const bool together : {true, false})
+        for (const RopeStyle style : {RopeStyle::adjacent, RopeStyle::halves})
+          for (const DType type : types)
+            for (const DType out : types) {
+              const int64_t columns = heads * width, slot = 1 + 4;
+              Rope tables = grid(dev, style, 15);
+              if (width == 6) tables.axis[0] = dev.random({2, 1, 2}, 1);
+              const Tensor x = dev.random({tokens, columns}, 6, type);
+              const Tensor w = dev.random({together ? columns : width}, 7),
+                           dense = dev.poisoned({tokens, columns}, out);
+              const Shape shape{static_cast<int64_t>(spans.size()) * tokens, slot * width};
+              const Tensor fused = dev.poisoned(shape, out), composed = dev.poisoned(shape, out);
+              norm_rope(dev, as_heads(x, width), w, 1e-6f, &tables, as_heads(dense, width));
+              norm_rope(dev, as_heads(x, width), w, 1e-6f, &tables, chunks(fused, width, spans));
+              norm_rope(plain, as_heads(x, width), w, 1e-6f, &tables, chunks(composed, width, spans));
+              expect_same_bits(fused, composed);
+              const auto whole = values_of(dense), got = values_of(fused);
+              for (size_t p = 0; p < spans.size(); ++p)
+                for (int64_t s = 0; s < tokens; ++s)
+                  for (int64_t head = spans[p].first; head < spans[p].second; ++head)
+                    for (int64_t d = 0; d < width; ++d)
+                      ASSERT_EQ(
+                          got[static_cast<size_t>(
+                              ((static_cast<int64_t>(p) * tokens + s) * slot + 1 + head - spans[p].first) * width + d)],
+                          whole[static_cast<size_t>((s * heads + head) * width + d)])
+                          << heads << " heads of " << width << ", place " << p << ", token " << s << ", head " << head;
+            }
+}
+
+TEST(NormRope, RefusesHeadsThatGoNowhereOrBeyond) {
+  DeviceCtx dev;
+  const Heads x = as_heads(dev.random({4, 24}, 1), 8), to = as_heads(dev.poisoned({4, 16}, DType::f32), 8);
+  const Tensor w = dev.random({24}, 2);
+  const auto said = [&](std::vector<HeadPart> parts) {
+    return words([&] { norm_rope(dev, x, w, 1e-6f, nullptr, HeadParts(std::move(parts))); });
+  };
+  EXPECT_EQ(said({{to, 0}}), "norm_rope: head 2 goes nowhere");
+  EXPECT_EQ(said({{to, 0}, {to, 2}}), "norm_rope: heads [2, 4) of 3");
+  EXPECT_EQ(said({}), "norm_rope: head 0 goes nowhere");
+}
+
 TEST(CopyHeads, MovesBetweenLayouts) {
   DeviceCtx dev;
   for (const DType type : types) {

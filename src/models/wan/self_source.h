@@ -19,16 +19,15 @@ class WanSelfSource : public attn::Source {
   WanSelfSource(const Tensor& x, const Weights& weights, const Rope& rope, const attn::Geometry& geometry,
                 std::string tap);
 
-  Heads q(Ctx& c, const Heads* want) override;
-  Heads k(Ctx& c, const Heads* want) override;
-  Heads v(Ctx& c, const Heads* want) override;
-  bool packed(Ctx& c, const Heads& q, const Heads& k, const Heads& v) override;
+  Heads get(Ctx& c, attn::Projection which) override;
+  void put(Ctx& c, attn::Projection which, const HeadParts& to) override;
+  bool put_all(Ctx& c, const HeadParts& q, const HeadParts& k, const HeadParts& v) override;
 
  private:
-  Heads project(Ctx& c, int64_t part) const;
-  Heads rotated(Ctx& c, const Heads& from, const Tensor& norm, const Heads* want) const;
+  Heads project(Ctx& c, attn::Projection which) const;
+  const Tensor& norm(attn::Projection which) const;
   void rotate(Ctx& c, const std::vector<nn::TensorParallel::Normed>& parts) const;
-  void tap(Ctx& c, const char* name, const Heads& x) const;
+  void tap(Ctx& c, attn::Projection which, const HeadParts& x) const;
 
   const Tensor& x_;
   Weights weights_;

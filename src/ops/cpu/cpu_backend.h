@@ -30,7 +30,8 @@ class CpuBackend final : public Backend {
   void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) override;
   // rope.cpp
   void rope(Ctx& c, Heads x, Rope rope) override;
-  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) override;
+  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate,
+                 HeadParts out) override;
   void copy_heads(Ctx& c, Heads from, Heads to) override;
   // elementwise.cpp
   void silu(Ctx& c, Tensor x, Tensor y) override;

@@ -1,5 +1,6 @@
 // Rotary embedding, alone and after the norm of q and k, and copies between heads in different layouts. The fused form
 // rounds the norm's result to the output's type before it rotates, as the plain form does.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -75,7 +76,8 @@ void CpuBackend::rope(Ctx& c, Heads x, Rope rope) {
   });
 }
 
-void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) {
+void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate,
+                           HeadParts out) {
   const Floats weight(w, w.size(), 1.0f);
   const float* squares = whole.sums.defined() ? whole.sums.data<float>() : nullptr;
   const int64_t columns = x.heads * x.width, n = w.size();  // n: what is normed together
@@ -83,14 +85,18 @@ void CpuBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whol
     with_type(out.dtype(), [&]<class Y>(Y) {
       c.pool().for_each(x.tokens, tokens_a_piece(x), [&](int64_t begin, int64_t end) {
         Angles angles(rope, x.width);
+        std::vector<Y> token(out.one() ? 0 : static_cast<size_t>(columns));  // before its heads part
         for (int64_t s = begin; s < end; ++s) {
           const X* from = x.token<X>(s);
-          Y* to = out.token<Y>(s);
+          Y* to = out.one() ? out.parts[0].to.token<Y>(s) : token.data();
           if (squares)
             rms_scale_row(from, weight.data(), n, squares[s], whole.columns, eps, to);
           else
             for (int64_t at = 0; at < columns; at += n) rms_norm_row(from + at, weight.data(), n, eps, to + at);
           if (rotate) angles.rotate(to, s, x.heads, x.width);
+          if (!out.one())
+            for (const auto& [part, first] : out.parts)
+              std::copy_n(to + first * x.width, part.heads * x.width, part.template token<Y>(s));
         }
       });
     });

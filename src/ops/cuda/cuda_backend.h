@@ -42,7 +42,8 @@ class CudaBackend final : public Backend {
   void channel_norm(Ctx& c, Tensor x, Tensor gamma, bool silu, Tensor y) override;
   void add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, bool silu, Tensor y) override;
   void rope(Ctx& c, Heads x, Rope rope) override;
-  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) override;
+  void norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate,
+                 HeadParts out) override;
   void copy_heads(Ctx& c, Heads from, Heads to) override;
   void silu(Ctx& c, Tensor x, Tensor y) override;
   void gated_gelu(Ctx& c, Tensor a, Tensor b, Tensor y) override;

@@ -61,7 +61,8 @@ void CudaBackend::add_channel_norm(Ctx& c, Tensor x, Tensor more, Tensor gamma, 
 }
 
 void CudaBackend::rope(Ctx& c, Heads x, Rope rope) { cuda::rope(on(c), x, grid_of(rope)); }
-void CudaBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate, Heads out) {
+void CudaBackend::norm_rope(Ctx& c, Heads x, Tensor w, float eps, RowSquares whole, Rope rope, bool rotate,
+                            HeadParts out) {
   require_row("norm_rope", w.size());
   const RopeGrid grid = rotate ? grid_of(rope) : RopeGrid{};
   cuda::norm_rope(on(c), x, w, eps, whole.sums, whole.columns, rotate ? &grid : nullptr, out);

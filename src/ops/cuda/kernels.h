@@ -38,7 +38,7 @@ struct RopeGrid {
 };
 void rope(cudaStream_t s, const Heads& x, const RopeGrid& grid);
 void norm_rope(cudaStream_t s, const Heads& x, const Tensor& w, float eps, const Tensor& sums, int64_t columns,
-               const RopeGrid* grid, const Heads& out);
+               const RopeGrid* grid, const HeadParts& out);
 void copy_heads(cudaStream_t s, const Heads& from, const Heads& to);
 
 // ---- attention. width up to most_width; keys: real ones; relative_bias may be undefined.
