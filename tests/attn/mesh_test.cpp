@@ -138,6 +138,24 @@ TEST(OnMesh, ReplicatedKeysCountOnceWhenTheLayerMergesThem) {
   }
 }
 
+// A projection is never laid down first and copied into a message: who norms and rotates writes each rank's heads
+// there.
+TEST(OnMesh, UlyssesHasItsMessagesWrittenByTheSource) {
+  struct Direct : Shard {
+    using Shard::Shard;
+    Heads get(Ctx&, Projection) override { fail(Code::invalid, "a copy was asked for"); }
+  };
+  const Problem p{24, 10, 10, 16};
+  for (const UlyssesForm form : {UlyssesForm::separate, UlyssesForm::kv_packed, UlyssesForm::packed})
+    Ranks(4).run([&](Ctx& c, Comm& world) {
+      const Mesh mesh(world, {.ulysses = 4});
+      const auto strategy = make_attention(c, mesh, {form});
+      Direct source(c, p, 4, world.rank());
+      strategy->reserve(source.geo);
+      EXPECT_NO_THROW(strategy->run(c, source));
+    });
+}
+
 // Slots are made for the longest sequence; a shorter one uses their beginning.
 TEST(OnMesh, OneAttentionServesEveryLengthUpToTheReserved) {
   const Problem longest{43, 8, 4, 16};

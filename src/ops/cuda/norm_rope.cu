@@ -77,6 +77,7 @@ struct Places {
   template <class F>
   __device__ void each(int64_t token, int i, F f) const {
     const int head = i / width, d = i % width;
+#pragma unroll 1
     for (int p = 0; p < n; ++p)
       if (head >= first[p] && head < first[p] + count[p])
         f(start[p] + token * row[p] + static_cast<int64_t>(head - first[p]) * width + d);
