@@ -78,12 +78,13 @@ class DecodeStage::Clip {
   }
 
   void require_content(Ctx& c) const {
-    if (c.dry()) return;
     Scope scope(c.scratch());
-    const Tensor own = c.empty({2}, DType::f32);
+    const Tensor own = c.empty({2}, DType::f32), both = c.empty({2 * mesh_.world().size()}, DType::f32);
+    if (c.dry()) return;
     const std::array<float, 2> ends{low_, high_};
     c.upload(ends.data(), own);
-    const auto all = c.fetch<float>(mesh_.world().all_gather(c, own), 0);  // [2P]: low, high of each rank's part
+    mesh_.world().all_gather(c, own, both);
+    const auto all = c.fetch<float>(both, 0);  // [2P]: low, high of each rank's part
     float low = all[0], high = all[1];
     for (size_t i = 2; i < all.size(); i += 2) low = std::min(low, all[i]), high = std::max(high, all[i + 1]);
     if (low == high)
