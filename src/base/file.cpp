@@ -44,11 +44,24 @@ std::string read_file(const std::filesystem::path& file, size_t max_bytes) {
 InputFile::InputFile(std::filesystem::path file)
     : path_(std::move(file)), fd_(open_to_read(path_)), size_(regular_size(fd_.get(), path_)) {}
 
-// The system reads ahead of whoever reads a descriptor: of one reader. Several, each at a place of its own, confuse it
-// (4 MiB at a time into the page cache took four times as long), so a large read has a descriptor to itself.
+// The system reads ahead of a descriptor, further the longer it is read in order. So a large read goes on with the
+// descriptor that stands where it begins, or has a new one.
+Fd InputFile::take_cursor(size_t offset) const {
+  const std::lock_guard lock(cursors_->mutex);
+  auto node = cursors_->at.extract(offset);
+  return node ? std::move(node.mapped()) : opened_again(fd_);
+}
+
+void InputFile::keep_cursor(size_t offset, Fd fd) const {
+  constexpr size_t most = 64;
+  const std::lock_guard lock(cursors_->mutex);
+  if (cursors_->at.size() == most) cursors_->at.erase(cursors_->at.begin());
+  cursors_->at.emplace(offset, std::move(fd));
+}
+
 void InputFile::read(size_t offset, std::span<std::byte> to) const {
   constexpr size_t large = size_t{1} << 20;
-  const Fd own = to.size() >= large ? opened_again(fd_) : Fd();
+  Fd own = to.size() >= large ? take_cursor(offset) : Fd();
   const int fd = own ? own.get() : fd_.get();
   while (!to.empty()) {
     const ssize_t got = ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
@@ -59,6 +72,7 @@ void InputFile::read(size_t offset, std::span<std::byte> to) const {
     offset += static_cast<size_t>(got);
     to = to.subspan(static_cast<size_t>(got));
   }
+  if (own && offset < size_) keep_cursor(offset, std::move(own));
 }
 
 std::filesystem::path followed(const std::filesystem::path& name) {

@@ -2,6 +2,9 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,12 +26,23 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   size_t size() const { return size_; }  // when it was opened
   // Fills `to` with the bytes from `offset` on; Error(invalid) where they are not there, or no longer.
+  // By any number of threads at once.
   void read(size_t offset, std::span<std::byte> to) const;
 
  private:
+  // Descriptors of large reads, by where they have come to.
+  struct Cursors {
+    std::mutex mutex;
+    std::multimap<size_t, Fd> at;
+  };
+
+  Fd take_cursor(size_t offset) const;
+  void keep_cursor(size_t offset, Fd fd) const;
+
   std::filesystem::path path_;
   Fd fd_;
   size_t size_ = 0;
+  std::unique_ptr<Cursors> cursors_ = std::make_unique<Cursors>();
 };
 
 // What a symbolic link leads to in the end; any other name, and a link to nowhere, as it is.

@@ -22,35 +22,25 @@ class Intake::Reading {
     size_t slot = 0;
   };
 
-  Reading(std::vector<Batch> batches, Port& port, size_t slots, const std::stop_token& stop)
-      : batches_(std::move(batches)), port_(port), stop_(stop) {
-    for (size_t slot = slots; slot-- > 0;) {
+  Reading(std::vector<Batch> batches, Port& port, const Buffers& buffers, const std::stop_token& stop)
+      : batches_(std::move(batches)),
+        port_(port),
+        stop_(stop),
+        in_a_row_(std::max<size_t>(1, read_bytes / buffers.bytes)) {
+    for (size_t slot = buffers.count(); slot-- > 0;) {
       port_.buffer(slot);  // made here, not by a reader
       free_.push_back(slot);
     }
   }
 
+  // Several batches in a row: they lie in a file one behind the other, and the system reads ahead of a reader that goes
+  // on where it was.
   void read_some() {
     std::unique_lock lock(mutex_);
-    while (true) {
-      ++idle_;
-      room_.wait(lock, [&] { return all_begun() || !free_.empty(); });
-      --idle_;
-      if (all_begun()) return;
-      Read read{batches_[begun_++], free_.back()};
-      free_.pop_back();
-      if (all_begun()) room_.notify_all();  // who still waits can go
-      ++under_way_;
-      lock.unlock();
-      std::exception_ptr error = fill(read);
-      lock.lock();
-      --under_way_;
-      if (error) fail(read.pieces.data() + read.pieces.size(), std::move(error));
-      if (read.pieces.empty())
-        free_.push_back(read.slot);
-      else
-        read_.push_back(read);
-      if (sender_waits_) filled_.notify_one();
+    while (!all_begun()) {
+      const size_t from = begun_, to = std::min(from + in_a_row_, batches_.size());
+      begun_ = to, under_way_ += to - from;
+      for (size_t i = from; i < to; ++i) read(batches_[i], lock);
     }
   }
 
@@ -86,12 +76,33 @@ class Intake::Reading {
 
   void end() {
     const std::lock_guard lock(mutex_);
-    begun_ = batches_.size();
+    begun_ = batches_.size(), ended_ = true;
     room_.notify_all();
   }
 
  private:
   bool all_begun() const { return begun_ == batches_.size(); }
+
+  void read(const Batch& batch, std::unique_lock<std::mutex>& lock) {
+    ++idle_;
+    room_.wait(lock, [&] { return ended_ || !free_.empty(); });
+    --idle_;
+    const bool unwanted = ended_ || (failed_ && batch.data() > failed_);
+    if (!unwanted) {
+      Read one{batch, free_.back()};
+      free_.pop_back();
+      lock.unlock();
+      std::exception_ptr error = fill(one);
+      lock.lock();
+      if (error) fail(one.pieces.data() + one.pieces.size(), std::move(error));
+      if (one.pieces.empty())
+        free_.push_back(one.slot), room_.notify_one();
+      else
+        read_.push_back(one);
+    }
+    --under_way_;
+    if (sender_waits_) filled_.notify_one();
+  }
 
   static std::exception_ptr told(const std::function<void()>& f) {
     try {
@@ -125,7 +136,6 @@ class Intake::Reading {
   void fail(const Piece* piece, std::exception_ptr error) {
     if (!failed_ || piece < failed_) failed_ = piece, error_ = std::move(error);
     begun_ = batches_.size();
-    room_.notify_all();
   }
 
   std::vector<Batch> batches_;
@@ -135,9 +145,10 @@ class Intake::Reading {
   std::condition_variable room_, filled_;  // for readers: a slot is free; for the sender: a batch was read
   std::vector<size_t> free_;               // the last is taken first: it is still in the cache
   std::deque<Read> read_;                  // and not sent yet
-  size_t begun_ = 0, under_way_ = 0;       // batches
+  const size_t in_a_row_;                  // batches that a reader takes at once
+  size_t begun_ = 0, under_way_ = 0;       // batches: of those begun, the ones that are not read yet
   size_t idle_ = 0;                        // readers
-  bool sender_waits_ = false;
+  bool sender_waits_ = false, ended_ = false;
   const Piece* failed_ = nullptr;  // the first in order
   std::exception_ptr error_;
 };
@@ -190,7 +201,7 @@ void Intake::run(const std::vector<Piece>& pieces, const Event& event, const std
   std::vector<Batch> batches = batches_of(pieces);
   spent_.pieces = pieces.size(), spent_.batches = batches.size();
   const size_t threads = std::min(static_cast<size_t>(buffers_.readers), batches.size());
-  Reading reading(std::move(batches), *port_, buffers_.count(), stop);
+  Reading reading(std::move(batches), *port_, buffers_, stop);
   std::vector<std::jthread> readers;
   try {
     port_->begin(event, clear);
