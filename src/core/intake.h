@@ -29,7 +29,7 @@ class Intake {
  public:
   // All buffers of this size together stay in the processor's last cache, so that the device fetches what was read from
   // there, and memory carries it once. A piece has no more.
-  static constexpr size_t slot_bytes = size_t{4} << 20;
+  static constexpr size_t slot_bytes = size_t{8} << 20;
   static constexpr size_t read_bytes = size_t{16} << 20;  // a reader goes on for so long before it looks elsewhere
 
   struct Buffers {

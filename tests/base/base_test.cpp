@@ -120,7 +120,7 @@ TEST(Files, ReplaceWhatALinkLeadsToAndNoDevice) {
   fs::remove_all(folder);
 }
 
-// Small and large reads, which have descriptors of their own.
+// Small reads, and large ones that go on with the descriptor of the one before or have their own.
 TEST(Files, AreReadAsTheyWereOpenedWhateverHasTheirNameByNow) {
   const auto file = std::filesystem::temp_directory_path() / cat("zoetrope-base-opened-", ::getpid());
   std::string text(3 << 20, '\0');
@@ -128,7 +128,13 @@ TEST(Files, AreReadAsTheyWereOpenedWhateverHasTheirNameByNow) {
   write_file(file, text);
   const InputFile opened(file);
   write_file(file, std::string(text.size(), 'x'));
-  for (const auto& [from, bytes] : {std::pair{size_t{999'999}, size_t{2} << 20}, {size_t{5}, size_t{7}}}) {
+  const size_t mib = size_t{1} << 20;
+  for (const auto& [from, bytes] : {std::pair{size_t{999'999}, 2 * mib},
+                                    {size_t{5}, size_t{7}},
+                                    {size_t{3}, mib},
+                                    {mib + 3, mib},
+                                    {mib + 3, mib},
+                                    {2 * mib, mib}}) {
     std::string read(bytes, 'y');
     opened.read(from, std::as_writable_bytes(std::span(read)));
     EXPECT_TRUE(read == text.substr(from, bytes)) << from;

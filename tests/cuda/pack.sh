@@ -25,9 +25,10 @@ if [ -x "$build/bin/zoetrope" ]; then  # for bench.sh, packed: oneDNN and ICU ar
   tar -C "$program" -c . | xz -T0 -6 >"$out/program.tar.xz"
   rm -r "$program"
 fi
-rm -rf "$out/golden" "$out/configs"
+rm -rf "$out/golden" "$out/configs" "$out/tests"
 cp -r "$build/golden" "$out/"
-mkdir -p "$out/configs"
+mkdir -p "$out/configs" "$out/tests/demo"
 cp -r "$(dirname "$0")/../../configs/toy" "$out/configs/"
+cp -r "$(dirname "$0")/../demo/reference" "$out/tests/demo/"
 libraries "$build/bin/test_cuda" | xargs cp -Lt "$out"
 du -sh "$out"

@@ -50,7 +50,7 @@ struct ReferenceClip {
 };
 
 inline std::vector<ReferenceClip> reference_clips() {
-  const std::filesystem::path folder = source_folder() / "tests/demo/reference";
+  const std::filesystem::path folder = carried("tests/demo/reference");
   const Json record = read_json(folder / "clips.json");
   std::vector<ReferenceClip> clips;
   for (const Json& from : record.at("clips")) {

@@ -168,7 +168,8 @@ Piece piece_of(std::vector<float>& to, float value, std::function<void()> not_fi
 }
 
 TEST(Intake, SmallPiecesShareABuffer) {
-  std::vector<std::vector<float>> small(200, std::vector<float>(3)), large(5, std::vector<float>(700'000));
+  std::vector<std::vector<float>> small(200, std::vector<float>(3)),
+      large(5, std::vector<float>(Intake::slot_bytes / sizeof(float) * 2 / 3));
   for (const int readers : {1, 4}) {
     std::vector<Piece> pieces;
     for (auto& to : small) pieces.push_back(piece_of(to, 1.0f + static_cast<float>(readers * pieces.size())));
@@ -177,7 +178,7 @@ TEST(Intake, SmallPiecesShareABuffer) {
     intake.run(pieces, {}, {});
     for (size_t i = 0; i < small.size(); ++i)
       EXPECT_EQ(small[i], std::vector<float>(3, 1.0f + static_cast<float>(readers * i)));
-    for (const auto& x : large) EXPECT_EQ(x, std::vector<float>(700'000, -2.0f * static_cast<float>(readers)));
+    for (const auto& x : large) EXPECT_EQ(x, std::vector<float>(x.size(), -2.0f * static_cast<float>(readers)));
     EXPECT_EQ(intake.spent().pieces, 205u);
     EXPECT_EQ(intake.spent().batches, 4u + 4u);  // 64, 64, 64, 8 and one of those that are large; the others alone
   }
