@@ -97,15 +97,6 @@ class ByOp {
   OpTimes* times_;
 };
 
-OpCounts between(const OpCounts& after, const OpCounts& before) {
-  OpCounts more = after;
-  for (auto& [name, count] : more)
-    if (const auto old = before.find(name); old != before.end())
-      count.calls -= old->second.calls, count.flops -= old->second.flops, count.bytes -= old->second.bytes;
-  std::erase_if(more, [](const auto& row) { return row.second.calls == 0; });
-  return more;
-}
-
 struct Round {
   std::map<std::string_view, double> seconds;
   OpCounts counts;
@@ -131,7 +122,7 @@ Round by_op(Rank& rank, std::vector<Mark>& marks, const std::function<void(Ctx&)
   const OpTimes& times = *stream;
   times.wait_begun();
   card.sample();
-  return {times.seconds(), between(rank.counts, before), times.span(), times.late(), times.ops()};
+  return {times.seconds(), difference(rank.counts, before), times.span(), times.late(), times.ops()};
 }
 
 // Seconds of a replay on a card that is warm when it returns.

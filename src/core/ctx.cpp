@@ -31,6 +31,15 @@ double flops_of(const OpCounts& counts) {
   return total;
 }
 
+OpCounts difference(const OpCounts& after, const OpCounts& before) {
+  OpCounts more = after;
+  for (auto& [name, count] : more)
+    if (const auto old = before.find(name); old != before.end())
+      count.calls -= old->second.calls, count.flops -= old->second.flops, count.bytes -= old->second.bytes;
+  std::erase_if(more, [](const auto& row) { return row.second.calls == 0; });
+  return more;
+}
+
 const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
 
 Ctx::Ctx(Rank& rank) : rank_(rank), stream_(rank.main.get()) {

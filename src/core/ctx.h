@@ -41,6 +41,8 @@ struct OpCount {
 };
 using OpCounts = std::map<std::string_view, OpCount>;
 double flops_of(const OpCounts& counts);  // of all ops together
+// What was called in between: calls, flops and bytes; seconds stay those of `after`.
+OpCounts difference(const OpCounts& after, const OpCounts& before);
 
 // Called with each named intermediate and a reader that copies it to the host; parity, eval and the oracle rest on it.
 using Tap = std::function<void(Ctx& c, std::string_view name, const Tensor& value)>;

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "base/rounding.h"
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "core/unpack.h"
@@ -42,7 +43,7 @@ class Intake {
   // What shares a buffer: at most so many pieces, one behind the other, each at the next multiple of `grain`.
   using Batch = std::span<const Piece>;
   static constexpr size_t most_pieces = 64, grain = 256;
-  static size_t room(const Piece& piece) { return (piece.bytes() + grain - 1) / grain * grain; }
+  static size_t room(const Piece& piece) { return round_up(piece.bytes(), grain); }
 
   // What a device does. Called by the thread that runs the intake, except that readers write into buffers.
   class Port {

@@ -79,8 +79,8 @@ TEST(PlanChoice, TakesWhatWasFastestOfEachSetOfBits) {
   EXPECT_EQ(first_choice("96 to 96 kernel 3x3x3" + rest, of_96), "eng41_k2=0_k13=0_k18=0_k25=0_k27=8_k28=1");
   EXPECT_EQ(first_choice("96 to 8 kernel 3x3x3" + rest, of_96_to_8), "eng10_k2=16_k13=0_k14=3_k18=0_k23=0");
   EXPECT_EQ(first_choice("192 to 192 kernel 3x3x3" + rest, of_192), "eng41_k2=3_k13=1_k18=0_k25=0_k27=1_k28=2");
-  EXPECT_EQ(first_choice("192 to 384 kernel 3x3x3" + rest, of_192_to_384), "eng41_k2=0_k13=1_k18=0_k25=1_k27=2_k28=1");
-  EXPECT_EQ(first_choice("384 to 384 kernel 3x3x3" + rest, of_384), "eng41_k2=0_k13=1_k18=0_k25=1_k27=2_k28=1");
+  EXPECT_EQ(first_choice("192 to 384 kernel 3x3x3" + rest, of_192), "eng41_k2=0_k13=1_k18=0_k25=1_k27=2_k28=1");
+  EXPECT_EQ(first_choice("384 to 384 kernel 3x3x3" + rest, of_192), "eng41_k2=0_k13=1_k18=0_k25=1_k27=2_k28=1");
   EXPECT_EQ(first_choice("384 to 192 kernel 1x3x3" + rest, of_384_to_192), "eng41_k2=0_k13=1_k18=0_k25=1_k27=8_k28=1");
   EXPECT_EQ(first_choice("96 to 96 kernel 3x3x3" + rest, {"eng2", "eng28_k13=0", "eng41_k13=1_k25=1"}), "none");
   EXPECT_EQ(first_choice("8 to 8 kernel 3x3x3" + rest, {"eng4", "eng10_k13=0_k23=2", "eng10_k13=0_k23=0"}),

@@ -24,7 +24,7 @@ class IntakePort final : public Intake::Port {
     Slot& one = slots_[slot];
     if (!one.pinned) {
       one.pinned.reset(pinned(bytes_ + Intake::most_pieces * sizeof(int)));
-      one.copied = event(), one.placed = event();
+      one.copied = make_event(), one.placed = make_event();
     }
     return static_cast<std::byte*>(one.pinned.get());
   }
@@ -64,12 +64,6 @@ class IntakePort final : public Intake::Port {
     PinnedBuffer pinned;  // what was read, then the words
     EventHandle copied, placed;
   };
-
-  static EventHandle event() {
-    cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    return EventHandle(event);
-  }
 
   static void* pinned(size_t bytes) {
     void* at = nullptr;

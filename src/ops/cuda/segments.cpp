@@ -18,15 +18,6 @@ struct GraphSegments::Recording {
 
 namespace {
 
-OpCounts difference(const OpCounts& after, const OpCounts& before) {
-  OpCounts more = after;
-  for (auto& [name, count] : more)
-    if (const auto old = before.find(name); old != before.end())
-      count.calls -= old->second.calls, count.flops -= old->second.flops, count.bytes -= old->second.bytes;
-  std::erase_if(more, [](const auto& row) { return row.second.calls == 0; });
-  return more;
-}
-
 // Ends a capture that its body left by an exception, too.
 class Capture {
  public:

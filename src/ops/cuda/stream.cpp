@@ -6,16 +6,6 @@
 #include "ops/cuda/check.h"
 
 namespace zoetrope::cuda {
-namespace {
-
-EventHandle make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return EventHandle(event);
-}
-
-}  // namespace
-
 CudaStream::CudaStream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
